@@ -32,7 +32,6 @@ pub(super) struct ArchiveFile {
     pub modified: SystemTime,
 }
 
-/// The files of one archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArchiveFiles {
     pub base: PathBuf,

@@ -69,7 +69,6 @@ impl Drop for Compressor {
     }
 }
 
-/// Returns the processor time of this thread.
 fn processor_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }

@@ -14,7 +14,6 @@ use pcp_archive::{Archive, Error};
 
 use super::archive_directory::{ArchiveFileKind, ArchiveFiles};
 
-/// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Nothing to do: its writer closed it.
@@ -93,7 +92,6 @@ fn is_closed(archive: &Archive, found: &ArchiveFiles) -> bool {
     })
 }
 
-/// The location of the damage.
 enum Damage {
     None,
     Index,

@@ -14,7 +14,6 @@ pub(super) struct ClosedArchive {
     pub end: Timestamp,
 }
 
-/// The reason for deleting an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Reason {
     /// Its newest data is too old.

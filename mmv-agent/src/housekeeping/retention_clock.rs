@@ -57,7 +57,6 @@ impl RetentionClock {
         }
     }
 
-    /// Returns the state for the next run.
     pub(super) fn state(&self) -> ClockState {
         let seen = self.last.map_or(0, |last| last.wall.seconds());
         let jumps = self.jumps.iter().map(|jump| (jump.by.as_secs(), jump.left.as_secs()));

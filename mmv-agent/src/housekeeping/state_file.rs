@@ -56,7 +56,6 @@ impl KnownFile {
     }
 }
 
-/// A file and its producer process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileProducer {
     #[serde(flatten)]
@@ -64,7 +63,6 @@ pub(crate) struct FileProducer {
     pub process: Producer,
 }
 
-/// The loader's state in the state file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoaderState {
     /// Files with another cluster than they asked for; files that hold none come first, in the
@@ -95,7 +93,6 @@ pub(crate) struct LoggedToday {
     pub bytes: BTreeMap<u32, u64>,
 }
 
-/// The contents of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     format: u32,
@@ -110,7 +107,6 @@ pub(crate) struct State {
     pub memory: LoaderState,
 }
 
-/// The state and its file.
 #[derive(Debug)]
 pub(crate) struct Store {
     /// `None` if the state is kept in memory only.
@@ -188,7 +184,6 @@ impl Store {
         self.lock().state.server
     }
 
-    /// Returns the loader's state.
     pub(crate) fn memory(&self) -> LoaderState {
         self.lock().state.memory.clone()
     }
@@ -225,7 +220,6 @@ impl Store {
         self.update(|state| state.memory = memory);
     }
 
-    /// Returns true if the last save failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.lock().failing
     }

@@ -57,7 +57,6 @@ const JUMPED: &str = "the clock was set forward: archives are not deleted for th
 
 const NO_ROOM: &str = "retention limit exceeded: no closed archive is left to delete";
 
-/// A task of the thread.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Save the loader's state.

@@ -28,7 +28,6 @@ use crate::metadata::{
 };
 use crate::source::{FileGaps, MAX_DESCRIPTORS, OpenLimits, RejectReason, Source, Ticket};
 
-/// Name of the agent's own file in metric names.
 const OWN_FILE: &str = "agent";
 
 /// Rate limit on reading the metadata of one file, in bytes: about a tenth of a processor. It is
@@ -146,7 +145,6 @@ pub(crate) fn is_used_up(reason: &RejectReason) -> Option<(Resource, u64)> {
 #[derive(Debug)]
 pub(crate) struct Admission {
     directory: PathBuf,
-    /// Name of the agent's own file.
     own: Option<OsString>,
     /// User who runs the agent.
     agent: u32,
@@ -250,7 +248,6 @@ impl Admission {
         self.quotas.yielding_user(usage, to, resource, needed)
     }
 
-    /// Returns the limit on what a user may have of a resource.
     pub(crate) fn limit(&self, user: u32, resource: Resource) -> u64 {
         self.quotas.limit(user, resource)
     }

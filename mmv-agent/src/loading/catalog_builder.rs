@@ -74,7 +74,6 @@ impl CatalogBuilder {
         self.outdated = true;
     }
 
-    /// Returns the catalog that was built last.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog)
     }

@@ -190,7 +190,6 @@ impl DiskShares {
         }
     }
 
-    /// Returns the metrics that need the most bytes, the largest first.
     pub(crate) fn largest(&self) -> &[MetricUsage] {
         &self.largest
     }
@@ -227,7 +226,6 @@ impl DiskShares {
         is_logged_again
     }
 
-    /// Charges users for a number of records of a group.
     pub(crate) fn charge(&mut self, group: GroupId, records: u64) {
         let Self { users, records: sizes, limit, limits, volumes, is_news, .. } = self;
         for (user, bytes) in sizes.get(&group).into_iter().flatten() {

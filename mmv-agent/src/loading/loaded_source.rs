@@ -30,7 +30,6 @@ const LAST_CHECK: Duration = Duration::from_secs(10);
 /// A failed attempt to read new metadata of a file.
 #[derive(Debug)]
 pub(crate) struct MetadataRetry {
-    /// Time of the next attempt.
     pub(crate) due: Duration,
     pause: Duration,
     /// Number of attempts that failed for this reason.

@@ -30,7 +30,6 @@ use crate::moment::Moment;
 use crate::source::{Finding, Gap, Ticket};
 use crate::telemetry::{FileReport, SharedStatus};
 
-/// A request of the sampler to the loader.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Reread or close the sources with these findings.
@@ -93,7 +92,6 @@ fn choosing(settings: &Settings) -> Vec<(GroupId, Group)> {
     groups
 }
 
-/// Returns the interval of each group.
 fn intervals(settings: &Settings) -> BTreeMap<GroupId, Duration> {
     let groups = group_configs(settings).into_iter();
     groups.map(|(id, group)| (id, settings.reloadable.interval_of(&group))).collect()

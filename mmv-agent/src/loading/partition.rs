@@ -26,7 +26,6 @@ pub(crate) enum GroupId {
     Default,
 }
 
-/// The metrics of one group.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct GroupShape {
     /// Values of every record.

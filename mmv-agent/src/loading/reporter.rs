@@ -77,7 +77,6 @@ impl Reporter {
         }
     }
 
-    /// Reports an event of the agent as of now.
     pub(crate) fn report(&mut self, kind: EventKind) {
         self.events.note(kind, |event| {
             event.pid = Some(std::process::id().cast_signed());
@@ -222,7 +221,6 @@ impl Reporter {
         }
     }
 
-    /// Reports that a file is closed.
     pub(crate) fn closed(&mut self, name: &OsStr, reason: &impl Display) {
         if self.may_log(name) {
             info!(file = %name.display(), %reason, "no longer harvested");

@@ -101,7 +101,6 @@ pub(crate) struct Sources {
     changed: bool,
     /// Number of sources so far.
     numbered: u64,
-    /// Ticket of the next source.
     ticket: Ticket,
 }
 
@@ -352,7 +351,6 @@ impl Sources {
         }
     }
 
-    /// Returns the names under which files are harvested.
     fn harvested_names(&self) -> HashMap<FileId, OsString> {
         let active = self.active.iter().filter(|active| active.departure.is_none());
         active.map(|active| (active.source.id, active.name.clone())).collect()

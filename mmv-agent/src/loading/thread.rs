@@ -86,7 +86,6 @@ impl InlineLoader {
 #[derive(Debug)]
 pub(crate) struct Link {
     requests: Sender<Request>,
-    /// Number of requests made.
     made: u64,
     post: Arc<Post>,
     waits: TokenBucket,
@@ -128,7 +127,6 @@ impl Post {
 pub(crate) struct LoaderThread {
     loader: Loader,
     requests: Receiver<Request>,
-    /// Number of requests handled.
     handled: u64,
     post: Arc<Post>,
     /// Sends the sampler a request.
@@ -392,7 +390,6 @@ impl LoaderThread {
     }
 }
 
-/// Returns the processor time of this thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

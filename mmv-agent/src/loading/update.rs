@@ -13,7 +13,6 @@ use crate::metadata::Catalog;
 use crate::source::{ActiveSource, Ticket};
 use crate::telemetry::{EventKind, Events};
 
-/// A source in a plan.
 #[derive(Debug)]
 pub(crate) struct PlannedSource {
     pub(crate) ticket: Ticket,

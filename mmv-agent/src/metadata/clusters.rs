@@ -117,7 +117,6 @@ pub(crate) enum Collision {
     Exhausted,
 }
 
-/// The cluster of a file in the state file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileCluster {
     pub file: FileName,

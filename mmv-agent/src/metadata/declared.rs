@@ -14,13 +14,11 @@ use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 
 use super::Catalog;
 
-/// The metadata of one archive.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
     /// Catalog that was declared last.
     catalog: Option<u64>,
     names: HashMap<Pmid, Arc<str>>,
-    /// Labels of the host.
     host: Option<Vec<LabelSet>>,
 }
 
@@ -45,7 +43,6 @@ impl Declared {
             && self.host.as_ref() != labels_of_host(catalog)
     }
 
-    /// Returns true if a metric is declared.
     pub(crate) fn knows(&self, pmid: Pmid) -> bool {
         self.names.contains_key(&pmid)
     }

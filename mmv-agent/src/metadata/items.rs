@@ -72,7 +72,6 @@ pub(crate) type ItemAllocators = BTreeMap<u32, Arc<ItemAllocator>>;
 pub(crate) type Renumbered = BTreeMap<u32, u32>;
 
 impl ItemAllocator {
-    /// Allocates the items of a file.
     pub(crate) fn allocate(&mut self, items: &Items) -> Renumbered {
         let mut renumbered = Renumbered::new();
         let mut new = Vec::new();

@@ -87,7 +87,6 @@ pub(crate) struct NameOwners {
 }
 
 impl NameOwners {
-    /// Restores the owners of an earlier run.
     pub(crate) fn restore(owned: BTreeMap<String, Owned>) -> Self {
         Self { subtrees: Ownership::from_earlier(owned), ..Self::default() }
     }
@@ -103,7 +102,6 @@ impl NameOwners {
         !self.pins.is_empty()
     }
 
-    /// Returns the owners for the next run.
     pub(crate) fn remember(&self) -> BTreeMap<String, Owned> {
         self.subtrees.remember()
     }

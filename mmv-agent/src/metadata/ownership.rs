@@ -99,7 +99,6 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         }
     }
 
-    /// Returns the owners for the next run.
     pub(crate) fn remember(&self) -> BTreeMap<K, Owned> {
         let mut owned = BTreeMap::new();
         for (key, holding) in &self.by_key {
@@ -123,7 +122,6 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         (!self.is_expired(holding)).then_some(holding.owner)
     }
 
-    /// Returns true if another user owns a key.
     pub(crate) fn is_of_another<Q: ?Sized + Hash + Eq>(&self, key: &Q, owner: u32) -> bool
     where
         K: Borrow<Q>,
@@ -179,7 +177,6 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         }
     }
 
-    /// Removes the owner of a key.
     pub(crate) fn forget(&mut self, key: &K) {
         if let Some(before) = self.by_key.remove(key) {
             self.decrement(before.owner);
@@ -197,7 +194,6 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         kept.map(|(key, holding)| (key, holding.owner))
     }
 
-    /// Returns the keys of a user.
     pub(crate) fn keys(&self, owner: u32) -> impl Iterator<Item = &K> {
         self.iter().filter(move |(_, known)| *known == owner).map(|(key, _)| key)
     }

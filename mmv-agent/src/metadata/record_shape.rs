@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 
 use pcp_types::{InstanceId, Pmid, ValueType};
 
-/// The values of one metric in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ValueSetShape<'s> {
     pub pmid: Pmid,
@@ -20,7 +19,6 @@ pub(crate) struct ValueSetShape<'s> {
     pub places: &'s [ValueLocation],
 }
 
-/// The source of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ValueLocation {
     /// `None` for a singular metric.
@@ -49,7 +47,6 @@ struct ShapeSet {
 }
 
 impl RecordShape {
-    /// Appends a value set.
     pub(crate) fn push(&mut self, set: ValueSetShape<'_>) {
         let ValueSetShape { pmid, value_type, owners, places } = set;
         self.owners.extend_from_slice(owners);
@@ -76,7 +73,6 @@ impl RecordShape {
         self.sets.is_empty()
     }
 
-    /// Returns the number of values.
     pub(crate) fn values(&self) -> usize {
         self.places.len()
     }

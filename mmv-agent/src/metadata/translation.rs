@@ -25,7 +25,6 @@ use super::names::{NameError, complete_name};
 use super::numbers::{DOMAIN, indom, is_clusters_own};
 use crate::source::ValuePlan;
 
-/// A metric as logged.
 #[derive(Debug, Clone)]
 pub(crate) struct LoggedMetric {
     pub desc: MetricDesc,
@@ -48,7 +47,6 @@ pub(crate) struct LoggedIndom {
     pub long_help: Option<String>,
 }
 
-/// A label as logged.
 #[derive(Debug, Clone)]
 pub(crate) struct LoggedLabel {
     pub target: LabelTarget,

@@ -9,7 +9,6 @@ use crate::loading::Reporter;
 use crate::logging::{Offer, QueueSender, Sample};
 use crate::telemetry::{EventKind, OwnMetrics};
 
-/// Totals of the sampler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SamplerReport {
     /// Records handed to the writer.

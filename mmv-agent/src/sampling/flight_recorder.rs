@@ -21,7 +21,6 @@ use crate::metadata::{Catalog, RecordShape};
 use crate::source::Values;
 use crate::telemetry::{Events, FlightRecorderStatus};
 
-/// The sampler's part of the flight recorder.
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     link: RecorderLink,
@@ -108,7 +107,6 @@ impl FlightRecorder {
         }
     }
 
-    /// Notes that samples are missing before the next one.
     pub(super) fn note_gap(&mut self) {
         self.mark = true;
     }

@@ -97,7 +97,6 @@ impl Groups {
         self.all.iter_mut().map(|group| &mut group.timer).collect()
     }
 
-    /// Returns the groups that are due at this tick.
     pub(crate) fn due(&self) -> BTreeSet<GroupId> {
         let due = self.all.iter().filter(|group| group.timer.is_due());
         due.map(|group| group.id).collect()

@@ -111,7 +111,6 @@ struct AwaySource {
     wanted: Option<Duration>,
 }
 
-/// The sources by number.
 #[derive(Debug, Default)]
 pub(super) struct Harvest {
     slots: Vec<Option<HarvestSlot>>,

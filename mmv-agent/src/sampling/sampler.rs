@@ -132,7 +132,6 @@ impl Sampler {
         }
     }
 
-    /// Returns true while a plan for other settings is awaited.
     pub(crate) fn awaits_settings(&self) -> bool {
         self.awaited.is_some()
     }
@@ -181,12 +180,10 @@ impl Sampler {
         }
     }
 
-    /// Returns the number of harvested files.
     pub(crate) fn files(&self) -> usize {
         self.harvest.len()
     }
 
-    /// Returns the sampler's part of the status.
     pub(crate) fn status(&self) -> Status {
         let SamplerReport { records, values, dropped, missed } = self.delivery.report;
         Status {

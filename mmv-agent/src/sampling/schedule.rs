@@ -13,7 +13,6 @@ use pcp_types::Timestamp;
 
 use crate::moment::Moment;
 
-/// The properties of a tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tick {
     /// Time from its due time to its start.
@@ -30,7 +29,6 @@ pub(crate) struct Tick {
 /// time between two readings that are compared.
 const MIN_CLOCK_STEP: Duration = Duration::from_millis(1);
 
-/// The timer of one group.
 #[derive(Debug)]
 pub(crate) struct Timer {
     interval: Duration,
@@ -152,7 +150,6 @@ impl Schedule {
     }
 }
 
-/// Returns the shortest interval.
 pub(crate) fn shortest<'t>(timers: impl IntoIterator<Item = &'t Timer>) -> Duration {
     timers.into_iter().map(Timer::interval).min().unwrap_or_default()
 }

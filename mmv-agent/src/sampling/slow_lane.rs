@@ -40,7 +40,6 @@ pub(super) struct LaneJob {
     pub(super) sources: Vec<LentSource>,
 }
 
-/// A result of a slow lane.
 #[derive(Debug)]
 pub(super) enum LaneReport {
     Read(LentSource, PassResult),

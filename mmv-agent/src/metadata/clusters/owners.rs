@@ -32,7 +32,6 @@ pub(super) struct ClusterOwners {
 }
 
 impl ClusterOwners {
-    /// Restores the owners of an earlier run.
     pub(super) fn restore(owners: Owners) -> Self {
         Self {
             clusters: Ownership::from_earlier(owners.clusters),
