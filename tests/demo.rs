@@ -113,7 +113,6 @@ fn check_numbers(stdout: &str) {
     assert!(!stdout.contains("latency.bucket"), "a histogram as itself in\n{stdout}");
 }
 
-/// Returns the first word of a text that is the base of an archive.
 fn archive_named(text: &str) -> Option<PathBuf> {
     let words = text.split_whitespace().map(|word| word.trim_matches(['\'', '"', '`', ',']));
     let mut bases = words.map(|word| PathBuf::from(word.trim_end_matches(".meta")));

@@ -97,7 +97,6 @@ fn fault(package: &Value, allowed: &BTreeSet<&str>) -> Option<String> {
     Some(format!("{name} takes any version of {}", dependency["name"]))
 }
 
-/// Returns whether an SPDX expression can be satisfied by allowed licenses.
 fn is_allowed(expression: &str, allowed: &BTreeSet<&str>) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let tokens: Vec<&str> = spaced.split_whitespace().collect();

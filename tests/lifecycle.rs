@@ -268,7 +268,6 @@ fn samples<'a>(facts: &'a Facts, metric: &str) -> Vec<Option<&'a str>> {
     records.map(|record| record.value(pmid, None)).collect()
 }
 
-/// Returns whether the newest sample in a growing archive lacks a metric of its metadata.
 fn vanished(base: &Path, metric: &str) -> bool {
     archive_facts::so_far(base).is_some_and(|facts| samples(&facts, metric).last() == Some(&None))
 }

@@ -177,7 +177,6 @@ fn give_away(path: &Path) {
     }
 }
 
-/// Writes a file of many values, as its program leaves it.
 fn put_many_values(scratch: &Scratch, name: &str, instances: usize) {
     let registry = Registry::builder(name).directory(scratch.mmv_dir()).process(false);
     let registry = registry.sealed().build().expect("a registry");

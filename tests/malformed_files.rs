@@ -93,7 +93,6 @@ fn entries_that_are_no_ordinary_files_are_harmless() {
     assert_good_file_in_all_records(&facts);
 }
 
-/// Runs the agent over all files at once, and checks verdict by verdict.
 fn judge(files: &[(String, Vec<u8>, String, Verdict)]) {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(2000, 7, &[("requests", 5)]), GOOD);

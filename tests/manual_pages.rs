@@ -18,7 +18,6 @@ use crate::harness::scratch::Scratch;
 use crate::harness::skip::skip;
 use page::{name, page};
 
-/// Returns the command lines of all programs, with the names of their subcommands.
 fn programs() -> [Command; 3] {
     [mmv_agent::cli::command(), mmv_archive::command(), mmv_export::command()].map(|program| {
         let mut program = program.disable_help_subcommand(true);

@@ -254,7 +254,6 @@ fn a_storm_of_one_users_files_costs_no_event_nor_line_of_another() {
     assert!((1_000..1_100).contains(&of_storm), "{of_storm}");
 }
 
-/// Starts an agent whose configuration has these limits.
 fn limited(scratch: &Scratch, limits: &str) -> Agent {
     let config = scratch.path().join("agent.toml");
     let text = format!("interval = \"20ms\"\nown-metrics = false\nevents = false\n{limits}");

@@ -76,7 +76,6 @@ fn ended(base: &Path) -> usize {
     events.filter(|event| is_event(event, "ended")).count()
 }
 
-/// Returns whether an event is of this type, and of the program.
 fn is_event(event: &Value, kind: &str) -> bool {
     let parameters = event["parameters"].as_array().expect("parameters");
     let has = |value: &str| parameters.iter().any(|parameter| parameter["value"] == value);

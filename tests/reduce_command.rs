@@ -21,7 +21,6 @@ fn reduce(archive: &Path, interval: &str, output: &Path) {
     assert!(result.status.success(), "{}: {errors}", archive.display());
 }
 
-/// Returns the lines of pmlogcheck, without the names of files.
 fn findings(oracle: &Oracle, archive: &Path) -> Vec<String> {
     let output = oracle.output("pmlogcheck", &["-w".as_ref(), archive.as_os_str()]);
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

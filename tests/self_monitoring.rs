@@ -320,7 +320,6 @@ fn replacing_the_file_of_a_running_process_is_a_warning() {
     assert_eq!(restarted.reason, reason);
 }
 
-/// Writes a configuration that has dead programs' files removed after so long.
 fn removing(scratch: &Scratch, after: &str) -> std::path::PathBuf {
     let config = scratch.path().join("agent.toml");
     let text =
@@ -516,7 +515,6 @@ fn an_agent_counts_what_it_does() {
     }
 }
 
-/// Returns the PMID of a metric in an archive, as PCP prints it.
 fn pmid(base: &Path, name: &str) -> String {
     let archive = Archive::open(base).expect("an archive");
     archive.metadata().metric_by_name(name).expect(name).desc.pmid.to_string()

@@ -230,7 +230,6 @@ fn an_agent_killed_while_it_compresses_loses_no_record() {
     }
 }
 
-/// Returns every value of a program's metrics: the metric's name, and the text.
 fn values(facts: &Facts) -> impl Iterator<Item = (&str, &str)> {
     let records = facts.records.iter().filter(|record| record.has_samples());
     records.flat_map(|record| {

@@ -66,7 +66,6 @@ const CONFIG: &str = "interval = \"5ms\"\ncapture-group = \"*\"\n\
 /// takes most of an interval for a tick.
 const MOST_MISSED: f64 = if cfg!(debug_assertions) { 0.04 } else { 0.01 };
 const MOST_LATE: f64 = if cfg!(debug_assertions) { 0.08 } else { 0.01 };
-/// The most memory of the agent, in KiB.
 const MOST_MEMORY: u64 = 256 << 10;
 
 /// An agent, its directories and programs.
@@ -78,7 +77,6 @@ struct Setting {
     rhythm: Rhythm,
     /// The fewest records that each honest program must be in.
     fewest: (usize, u64),
-    /// The limit on the agent's descriptors.
     descriptors: Option<u32>,
     has_silent_mount: bool,
     /// The time begins when attacks have begun, and ends after a program has returned.
@@ -203,7 +201,6 @@ struct Outcome {
     ticks: Ticks,
     /// Ticks of an agent without files.
     machine: Ticks,
-    /// The most memory of the agent, in KiB.
     memory: u64,
     /// Missing samples of the file [`attacks::SLOW`].
     missing: u64,
@@ -241,7 +238,6 @@ impl Display for Outcome {
     }
 }
 
-/// Runs an agent, the honest programs and these attackers for a while.
 fn run(seed: u64, span: Duration, attackers: &[Attack]) -> Outcome {
     let outcome = run_in(&Setting::of_storm(), seed, span, attackers);
     outcome.expect("nothing that is not possible everywhere")

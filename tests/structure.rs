@@ -82,7 +82,6 @@ fn add_names(tree: &UseTree, names: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the name and root file of each library, binary and bench of the workspace.
 fn crate_roots() -> Vec<(String, PathBuf)> {
     let metadata = metadata(&["--no-deps"]);
     let packages = metadata["packages"].as_array().expect("packages");

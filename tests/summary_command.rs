@@ -147,7 +147,6 @@ fn of_ours(archive: &Archive) -> BTreeMap<Key, Option<(Statistics, String)>> {
     ours
 }
 
-/// Returns the instance's newest name or else its number.
 fn title(archive: &Archive, summary: &MetricSummary, instance: Option<InstanceId>) -> String {
     let Some(instance) = instance else { return String::new() };
     let history = summary.metric.desc.indom.and_then(|i| archive.metadata().indom_history(i));

@@ -162,7 +162,6 @@ fn a_member_that_expands_to_zeros_ends_at_them() {
     }
 }
 
-/// Without its index an archive is whole.
 #[test]
 fn of_an_index_that_expands_to_zeros_the_first_entries_are_read() {
     let (_directory, base) = archive();

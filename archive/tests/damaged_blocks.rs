@@ -93,7 +93,6 @@ fn salvaged(base: &Path) -> Vec<Timestamp> {
     times
 }
 
-/// Reads the archive as a reader does that knows of no damage.
 fn read(base: &Path) {
     let Ok(archive) = Archive::open(base) else { return };
     let mut records = archive.records().unwrap();

@@ -26,7 +26,6 @@ struct Specimen {
     name: String,
     files: Vec<(String, Vec<u8>)>,
     records: Vec<FetchResult>,
-    /// Ends of the records of each volume.
     ends: Vec<Vec<u64>>,
     label: usize,
     stride: usize,
@@ -239,14 +238,12 @@ fn assert_flipped(specimen: &Specimen, file: usize, base: &Path, what: &str) {
     }
 }
 
-/// Counts the fields that differ: the time, and value sets.
 fn differences(found: &FetchResult, expected: &FetchResult) -> usize {
     let sets = found.value_sets.iter().zip(&expected.value_sets).filter(|(a, b)| a != b).count();
     let more = found.value_sets.len().abs_diff(expected.value_sets.len());
     usize::from(found.timestamp != expected.timestamp) + sets + more
 }
 
-/// Checks that every time is found, whatever the index contains.
 fn assert_times(specimen: &Specimen, archive: &Archive, what: &str) {
     for from in specimen.records.iter().map(|record| record.timestamp) {
         let mut records = archive.records_from(from).unwrap();

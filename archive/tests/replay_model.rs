@@ -73,8 +73,6 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
-    /// forall archives, moments: the answer is the model's, in whatever order
-    /// the moments are asked for, alone, and among others.
     #[test]
     fn an_answer_depends_on_the_archive_and_the_moment_alone(
         steps in vec(step(), 0..30),

@@ -43,7 +43,6 @@ pub fn archive(bytes: &[u8]) {
     allocator::within(len, || repaired(&base, &directory.path().join("b")));
 }
 
-/// A data record by its place: volume and offset.
 type RecordPlace = (u32, u64);
 
 fn place(record: &Record<'_>) -> RecordPlace {

@@ -18,7 +18,6 @@ use crate::{FRAME, OTHER};
 
 /// Longer ones are left out: many short inputs show more.
 const MAX_BYTES: usize = 16 << 10;
-/// At most this many records of one file.
 const MAX_RECORDS: usize = 20;
 
 /// All seeds, each with the name of its target.

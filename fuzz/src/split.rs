@@ -16,7 +16,6 @@ const LABELLED: u8 = 2;
 
 const ROLES: [(&str, i32); 4] = [("meta", -1), ("0", 0), ("1", 1), ("index", -2)];
 
-/// The files of an archive by their extension.
 pub(crate) struct Files(pub(crate) [(&'static str, Vec<u8>); 4]);
 
 impl Files {

@@ -96,7 +96,6 @@ fn one(name: &str, target: fuzz::Target, input: &[u8]) {
     panic!("{} makes {name} fail, or take {took:?}", file.display());
 }
 
-/// A seed with one to eight changes.
 fn mutated(seeds: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = seeds[random.usize(..seeds.len())].clone();
     for _ in 0..random.usize(1..=8) {

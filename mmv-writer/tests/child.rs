@@ -3,7 +3,6 @@
 use std::env;
 use std::process::Command;
 
-/// Returns a command that runs one ignored test of this program, given by its path.
 pub(crate) fn running(test: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "--ignored", "--nocapture", test]);

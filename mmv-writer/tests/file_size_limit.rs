@@ -47,7 +47,6 @@ fn report<T>(what: &str, result: Result<T, Error>) -> Option<T> {
     result.ok()
 }
 
-/// Makes metrics and instances of all kinds; prints the results and the sizes of the files.
 fn program(lenient: bool) {
     let builder = Registry::builder("sealed").directory(directory());
     let sealed = if lenient { builder.clone().lenient() } else { builder.clone() }.build();

@@ -14,7 +14,6 @@ type Numbers = BTreeMap<String, i32>;
 /// Two names with one hash, found among `tenant-0`, `tenant-1` and so on.
 const COLLIDING: [&str; 2] = ["tenant-180400", "tenant-97018"];
 
-/// Reads the instances of the only domain in a file that no program changes.
 fn numbers_in(path: &Path) -> Numbers {
     let contents = Contents::read(&File::open(path).unwrap(), &Limits::default()).unwrap();
     assert_eq!(contents.skipped, []);

@@ -164,7 +164,6 @@ fn growing_registry_publishes_while_its_name_is_taken_and_left() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Checks that the metric has the name that it would have in the file "app".
 fn assert_publishes(path: &Path) {
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with("app.61001"), "{name}");
@@ -174,7 +173,6 @@ fn assert_publishes(path: &Path) {
     assert_eq!(names, ["app.c"]);
 }
 
-/// Puts something at a path.
 type Squat = fn(&Path);
 
 #[test]

@@ -188,15 +188,12 @@ pub(super) fn describe(record: &Record, segments: &[Segment], at: i64, to: i64) 
 /// Figures of a run, for its printed summary.
 #[derive(Debug)]
 pub(super) struct Figures {
-    /// Missing samples of files, which are counted and shown.
     pub(super) missing: usize,
     /// The longest time from the first change of an instance until its first sample, in
     /// nanoseconds.
     pub(super) latest: i64,
 }
 
-/// Checks that each tick from the first sample of an instance on has one, and that each tick
-/// without one is counted and shown by events.
 pub(super) fn check_presence(
     record: &Record,
     ticks: &Ticks,
@@ -319,8 +316,6 @@ fn unopened_lives(record: &Record, ticks: &Ticks, reading: &Reading) -> BTreeSet
     unopened
 }
 
-/// Checks that the last values of a program are logged after its end, unless another of its
-/// application starts at that time.
 pub(super) fn check_last_values(
     record: &Record,
     ticks: &Ticks,
@@ -388,7 +383,6 @@ fn check_status(record: &Record, file: &str, absent: &BTreeSet<i64>, complaints:
     }
 }
 
-/// Checks that a reader of PCP has values of all kinds of programs that it was asked for.
 pub(super) fn check_metrics(reading: &Reading, complaints: &mut Complaints) {
     for program in ["live", "rebuilt", "facade"] {
         let prefix = format!("mmv.{program}.");
@@ -399,7 +393,6 @@ pub(super) fn check_metrics(reading: &Reading, complaints: &mut Complaints) {
     }
 }
 
-/// Checks that a reader has all ticks, and that the agent counts those that it missed.
 pub(super) fn check_ticks(
     record: &Record,
     ticks: &Ticks,

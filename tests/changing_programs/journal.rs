@@ -89,7 +89,6 @@ pub(super) struct Line {
     pub(super) metric: String,
     pub(super) instance: String,
     pub(super) number: u64,
-    /// Earliest time of the change.
     pub(super) from: i64,
     /// Time when the change had certainly happened; `i64::MAX` if it may never have.
     pub(super) until: i64,

@@ -17,7 +17,6 @@ pub(super) struct LifeLog {
     pub(super) born: i64,
     /// Time when its end began: it withdrew its file, or was about to be killed.
     pub(super) ending: i64,
-    /// Time when its end was known.
     pub(super) ended: i64,
     pub(super) is_killed: bool,
     pub(super) threads: Vec<Vec<Line>>,
@@ -41,7 +40,6 @@ pub(super) struct Segment {
     pub(super) stores: Vec<Store>,
     /// Earliest and latest time of the removal.
     pub(super) removed: Option<(i64, i64)>,
-    /// The sum of what had certainly, or possibly, been added at a time.
     certain: Sums,
     possible: Sums,
 }

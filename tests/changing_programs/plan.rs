@@ -35,10 +35,8 @@ pub(super) const PROGRAMS: [(&str, Kind); 7] = [
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// Time between samples of the agent.
     pub(super) interval: Duration,
     pub(super) length: Duration,
-    /// New instances in a second, of each program that grows.
     pub(super) growth: u64,
     /// The agent ends in the middle, and starts again.
     pub(super) restarts_agent: bool,
@@ -50,7 +48,6 @@ pub(super) struct Life {
     pub(super) length: Duration,
     /// Ends by SIGKILL, not by itself.
     pub(super) is_killed: bool,
-    /// Time from its end to the next start.
     pub(super) pause: Duration,
     pub(super) threads: u64,
     /// Instances are created from the last name to the first.
@@ -60,7 +57,6 @@ pub(super) struct Life {
 /// Metrics of all programs that have a value for each instance, about.
 const METRICS: u64 = 15;
 
-/// Programs have to live for some time.
 const MIN_LENGTH: Duration = Duration::from_millis(2500);
 
 impl Plan {

@@ -14,7 +14,6 @@ use super::registries::{Facade, Live, Sealed};
 use super::target::Target;
 use crate::harness::dice::Dice;
 
-/// The environment variables of a program.
 pub(super) const DIRECTORY: &str = "MMV_CHANGING_DIRECTORY";
 pub(super) const JOURNALS: &str = "MMV_CHANGING_JOURNALS";
 /// The number of the program and that of its life.

@@ -26,7 +26,6 @@ pub(super) struct Record {
     pub(super) archives: PathBuf,
     pub(super) log: Log,
     pub(super) plan: Plan,
-    /// Time when the agent had ended.
     pub(super) ended: i64,
     /// Time without an agent, if a second one followed the first.
     pub(super) away: Option<Away>,
@@ -200,7 +199,6 @@ fn status(scratch: &Scratch) -> Value {
 }
 
 impl World<'_> {
-    /// Kills, reaps and starts programs whose time has come.
     fn step(&mut self, starts: bool) {
         for number in 0..self.slots.len() {
             let slot = &mut self.slots[number];

@@ -91,8 +91,6 @@ pub(super) fn check_histograms(raw: &Reading, reading: &Reading, complaints: &mu
     }
 }
 
-/// Checks that each series has columns, and that the least and the greatest value of a column
-/// were values in it.
 pub(super) fn check_view(
     record: &Record,
     columns: &BTreeMap<Key, Vec<Column>>,

@@ -15,7 +15,6 @@ use super::readers::Reading;
 use super::run::{Record, STEADY};
 use crate::harness::binaries;
 
-/// Limit on the time until archives were read.
 const LONGEST_READ: Duration = Duration::from_secs(180);
 
 struct Server {

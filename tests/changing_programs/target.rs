@@ -15,7 +15,6 @@ pub(super) struct Metrics {
 pub(super) trait Target: Sync {
     fn metrics(&self) -> &Metrics;
     fn name(&self, instance: u64) -> String;
-    /// Returns the name of the histogram's instance in which values of an instance are recorded.
     fn histogram_name(&self, _instance: u64) -> String {
         String::new()
     }
@@ -23,7 +22,6 @@ pub(super) trait Target: Sync {
     fn set(&self, gauge: usize, instance: u64, value: u64);
     fn add_total(&self, _delta: u64) {}
     fn record(&self, _instance: u64, _value: u64) {}
-    /// Removes an instance from all metrics, and lets readers know.
     fn remove(&self, _instance: u64) {}
     fn removes(&self) -> bool {
         false

@@ -12,14 +12,12 @@ const NAMES_OF_TIME: [&str; 19] = [
     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// Returns whether all lines of an output match the shown ones.
 pub(crate) fn is_like(shown: &[String], output: &str) -> bool {
     let shown: Vec<_> = shown.iter().map(|line| essence(line)).collect();
     let lines: Vec<_> = output.lines().map(essence).collect();
     matches(trimmed(&shown), trimmed(&lines))
 }
 
-/// Returns whether an output has matched the shown lines so far, with more to come.
 pub(crate) fn begins_like(shown: &[String], output: &str) -> bool {
     let mut open = shown.to_vec();
     open.push(ANYTHING.to_owned());

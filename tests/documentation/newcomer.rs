@@ -116,7 +116,6 @@ impl Newcomer {
         Self { builds, home, terminals: BTreeMap::new() }
     }
 
-    /// Follows a page in new terminals, and panics where the result differs from the page.
     pub(crate) fn follow(&mut self, page: &str) {
         self.terminals.clear();
         let path = binaries::workspace().join(page);

@@ -16,7 +16,6 @@ pub(crate) enum Step {
     Write { name: String, text: String },
 }
 
-/// A command and its output on the page.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Input {
     pub(crate) terminal: u32,

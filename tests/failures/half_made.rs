@@ -22,7 +22,6 @@ fn mmv_archive(command: &str, directory: &Path, arguments: &[&str]) -> Output {
     mmv_archive.output().expect("run mmv-archive")
 }
 
-/// Checks that PCP's readers and ours read all archives of a directory.
 #[track_caller]
 pub(crate) fn assert_readable(directory: &Path) {
     let report = mmv_archive("report", directory, &REPORT);

@@ -95,7 +95,6 @@ impl Program {
 struct Samples {
     /// Ticks from the start of the program until its first sample.
     before: u64,
-    /// Ticks from then on.
     ticks: u64,
     /// Ticks with values of the program.
     taken: u64,

@@ -249,7 +249,6 @@ impl Agent {
         wait::until_true(what, || self.archives().last().is_some_and(|base| ready(base)));
     }
 
-    /// Returns the base name of the only archive.
     #[track_caller]
     pub(crate) fn archive(&self) -> PathBuf {
         let mut bases = self.archives();

@@ -27,7 +27,6 @@ const LABEL_SETS: &[&str] = &["-e"];
 const TEXTS: &[&str] = &["--helptext"];
 const RECORDS: &[&str] = &["-m", "-M"];
 
-/// Reads a whole archive through pmdumplog.
 #[track_caller]
 pub(crate) fn of_pmdumplog(oracle: &Oracle, archive: &Path) -> Facts {
     let archive = archive.to_str().expect("a UTF-8 path");

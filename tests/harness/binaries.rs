@@ -12,7 +12,6 @@ pub(crate) fn mmv_archive() -> PathBuf {
     directory().join("mmv-archive")
 }
 
-/// Returns the path of an example of a library; builds the examples at the first call.
 pub(crate) fn example(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let directory =
@@ -62,7 +61,6 @@ pub(crate) fn copy(program: &Path, to: &Path) {
     assert!(status.success(), "no copy of {}", program.display());
 }
 
-/// Returns the root directory of the workspace.
 pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace")
 }

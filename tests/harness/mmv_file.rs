@@ -8,7 +8,6 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Limit on the metrics of a file.
 pub(crate) const ROOM: usize = 8;
 
 const HEADER: usize = 40;

@@ -106,7 +106,6 @@ impl Runs {
         self.over.push(Run { ended: micros(), log: agent.log(), is_cut });
     }
 
-    /// Returns the usage of the agent, which must be running.
     pub(super) fn usage(&mut self) -> Usage {
         self.agent.as_mut().expect("a running agent").assert_alive();
         let files = fs::read_dir(format!("/proc/{}/fd", self.agent().id()));

@@ -47,7 +47,6 @@ fn ticks_that_are_late_are_not_missing() {
 pub(super) struct Gaps<'r> {
     runs: &'r [Run],
     interval: u64,
-    /// Timestamp, run and archive of the last sample.
     last: Option<(u64, usize, usize)>,
     marked: bool,
     /// The wide ones between an archive of a run and the next.
@@ -118,7 +117,6 @@ impl<'r> Gaps<'r> {
     }
 }
 
-/// Groups consecutive archives with the same metrics, which can be joined.
 pub(super) fn groups(volumes: &[Volume]) -> Vec<&[Volume]> {
     let mut groups = Vec::new();
     let mut start = 0;

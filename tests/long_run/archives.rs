@@ -50,7 +50,6 @@ impl Entry {
     }
 }
 
-/// An archive, without its values.
 #[derive(Debug)]
 pub(super) struct Volume {
     pub(super) base: PathBuf,

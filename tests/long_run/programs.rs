@@ -59,7 +59,6 @@ pub(super) struct Crowd {
     directory: PathBuf,
     journals: PathBuf,
     running: HashMap<u64, (Child, Life)>,
-    /// All lives that are over, by program.
     over: Vec<Vec<Life>>,
     /// Time when a program comes back.
     due: HashMap<u64, u64>,

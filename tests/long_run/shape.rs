@@ -24,7 +24,6 @@ pub(super) struct Shape {
     pub(super) more: Vec<u32>,
     /// Instances of the metric `by`, item 10, in a file that does not grow.
     pub(super) by: Vec<String>,
-    /// Number of updates after which it ends by itself.
     pub(super) updates: Option<u64>,
 }
 

@@ -23,7 +23,6 @@ struct Known {
     journal: Journal,
     /// The newest of its values that was logged.
     newest: u64,
-    /// Timestamps of the records after its end.
     after_end: HashSet<u64>,
     /// Number of records that it is in.
     seen: u64,
@@ -39,7 +38,6 @@ struct Stale {
     complaint: String,
 }
 
-/// Judge of all values of a run.
 pub(super) struct Verdict<'r> {
     runs: &'r [Run],
     known: Vec<Vec<Known>>,

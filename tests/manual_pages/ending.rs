@@ -17,7 +17,6 @@ use clap::Command;
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     pub(super) notes: Vec<String>,
-    /// Exit statuses and their meanings.
     pub(super) statuses: Vec<(String, String)>,
     pub(super) examples: Vec<Example>,
     pub(super) after: Vec<String>,
@@ -31,7 +30,6 @@ pub(super) struct Example {
 }
 
 impl Ending {
-    /// Parses the end of the long help of a command.
     pub(super) fn of(command: &Command) -> Self {
         let text = command.get_after_long_help().or(command.get_after_help());
         let text = text.map(ToString::to_string).unwrap_or_default();

@@ -47,7 +47,6 @@ const CLOCKS: &[&str] = &[
 /// The commands that choose the directory of MMV files.
 const MMV: &[&str] = &["mmv-agent-run", "mmv-agent-check-config", "mmv-agent-inspect"];
 
-/// The commands that look for an agent.
 const CLIENTS: &[&str] = &["mmv-agent-status", "mmv-agent-capture"];
 
 /// The commands with tables as wide as the terminal.
@@ -120,7 +119,6 @@ const ENVIRONMENT: &[Of<Entry<'static>>] = &[
     (CLOCKS, ("TZ", "The local time zone, in place of that of /etc/localtime.")),
 ];
 
-/// Files and directories of commands.
 const FILES: &[Of<Entry<'static>>] = &[
     (
         &["mmv-agent", "mmv-agent-run", "mmv-agent-check-config"],

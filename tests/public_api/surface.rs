@@ -26,7 +26,6 @@ enum Found {
     Foreign,
 }
 
-/// Returns the lines of the interface of the crate whose root is this file, sorted.
 pub(super) fn describe(crate_name: &str, root: &Path) -> String {
     let mut modules = Modules::default();
     modules.read(root, root.parent().expect("a directory"), Vec::new());
@@ -118,7 +117,6 @@ impl Modules {
 /// The interface while it is collected.
 struct Surface<'m> {
     modules: &'m Modules,
-    /// The first path of each item, by its module and name.
     paths: BTreeMap<(Place, String), String>,
     lines: Vec<String>,
 }

@@ -35,7 +35,6 @@ const NICENESS: i32 = 10;
 struct Attacker {
     directory: PathBuf,
     archives: PathBuf,
-    /// The file that says that the attack has begun.
     ready: PathBuf,
     dice: Dice,
 }
@@ -52,7 +51,6 @@ pub(super) struct Attack {
     name: &'static str,
     user: u32,
     round: fn(&mut Attacker) -> io::Result<()>,
-    /// Time between two rounds.
     pause: Duration,
 }
 

@@ -27,7 +27,6 @@ const VALUES: u32 = 4;
 const STRINGS: u32 = 5;
 pub(super) const LABELS: u32 = 6;
 
-/// Offsets of the sections in a file of few metrics.
 const METRICS_AT: u64 = 4096;
 const VALUES_AT: u64 = 16 << 10;
 const STRINGS_AT: u64 = 32 << 10;

@@ -23,7 +23,6 @@ pub(super) const RETURNING: &str = "returning";
 /// The instances of `by`, and the value of `constant`.
 pub(super) const INSTANCES: [&str; 3] = ["red", "green", "blue"];
 pub(super) const CONSTANT: u64 = 4711;
-/// The clusters, which attackers know.
 pub(super) const CLUSTERS: [(&str, u32); 2] = [(STEADY, 77), (RETURNING, 78)];
 
 const PERIOD: Duration = Duration::from_millis(1);
@@ -87,7 +86,6 @@ pub(super) type Life = (u64, u64);
 /// Knowledge of the honest programs that the judge needs.
 #[derive(Debug)]
 pub(super) struct Lives {
-    /// Time in which the steady one ran.
     pub(super) steady: Life,
     pub(super) returning: Vec<Life>,
     /// Time when the other one had a registry, in each life that lasted until then.

@@ -274,7 +274,6 @@ fn judge(cases: &[Case], seconds: u64) -> Vec<Measured> {
     all
 }
 
-/// Returns the length of a run in seconds.
 fn seconds(short: u64, long: u64) -> u64 {
     let asked = std::env::var("MMV_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(if std::env::var_os("MMV_LONG").is_some() { long } else { short })

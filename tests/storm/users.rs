@@ -17,7 +17,6 @@ pub(crate) fn are_possible() -> bool {
     geteuid().is_root()
 }
 
-/// A process, killed on drop.
 #[derive(Debug)]
 pub(super) struct Process(Child);
 

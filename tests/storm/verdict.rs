@@ -12,7 +12,6 @@ use pcp_archive::{Archive, Pmid, Value};
 
 use super::honest::{CONSTANT, INSTANCES, Lives, RETURNING, STANDS, STEADY};
 
-/// The domain of pmcd's metrics.
 const PMCD: u32 = 2;
 
 /// Longest time in microseconds between the timestamp of a record and the reading of its values.
@@ -41,7 +40,6 @@ pub(super) struct Findings {
     pub(super) times: Vec<u64>,
     /// The longest time from a record's timestamp until a value in it was set.
     pub(super) latest_value: Duration,
-    /// Restarts after the first start.
     pub(super) restarts: Vec<Restart>,
 }
 
@@ -72,7 +70,6 @@ pub(super) struct Verdict {
     /// The longest time from a timestamp until a value was set, in microseconds.
     latest: u64,
     returned: u64,
-    /// The first record of each life of the program that returns.
     first_of_life: HashMap<u64, u64>,
     /// The fewest records that each program must be in.
     pub(super) fewest: (usize, u64),

@@ -18,7 +18,6 @@ use crate::harness::wait;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticks {
-    /// Number of ticks that fit into the time.
     all: u64,
     /// Skipped, because an earlier one took too long.
     missed: u64,
@@ -112,7 +111,6 @@ impl ProcessorWaits {
         last.0.saturating_sub(first.0)
     }
 
-    /// Returns the waits of all threads together.
     pub(super) fn of_agent(&self, from: u64, to: u64) -> Duration {
         let Some([first, last]) = self.around(from, to) else { return Duration::ZERO };
         last.1.saturating_sub(first.1)

@@ -14,7 +14,6 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Ident, Item, Macro, Meta, UseTree};
 
-/// The place of a module in its crate; empty for the root.
 pub(super) type Place = Vec<String>;
 
 #[derive(Debug, Default)]
@@ -47,7 +46,6 @@ enum Target {
 }
 
 impl Crate {
-    /// Reads the crate with the given root file.
     pub(super) fn parse(root: &Path) -> Self {
         let mut parsed = Self::default();
         parsed.add_file(root, root.parent().unwrap_or(Path::new("")), Vec::new());

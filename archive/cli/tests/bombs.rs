@@ -16,7 +16,6 @@ use wait4::{ResUse, Wait4 as _};
 #[cfg(feature = "view")]
 use crate::view_server::Server;
 
-/// All commands that read records.
 const COMMANDS: [&[&str]; 16] = [
     &["info"],
     &["dump", "-a"],
@@ -93,7 +92,6 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, 1).unwrap()
 }
 
-/// Packs frames that are listed in a seek table.
 fn listed_frames(volume: &[u8]) -> Vec<u8> {
     listed(&parts(volume, zstd))
 }
@@ -147,7 +145,6 @@ fn one_frame(volume: &[u8], claimed: u64) -> Vec<u8> {
     out
 }
 
-/// Packs blocks of one stream, which its index lists.
 fn xz_blocks(volume: &[u8]) -> Vec<u8> {
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
     encoder.write_all(volume).unwrap();
@@ -198,7 +195,6 @@ const BOMBS: [Bomb; 9] = [
     ("bzip2", "bz2", bzip2),
 ];
 
-/// Puts a bomb into the second of two volumes, or into the first.
 fn archive(pack: fn(&[u8]) -> Vec<u8>, suffix: &str, volume: &str) -> tempfile::TempDir {
     let directory = plain();
     let plain = directory.path().join("a").with_extension(volume);

@@ -338,8 +338,6 @@ fn derived_metrics_are_reported_in_their_own_units() {
     assert_eq!((&line["pmid"], &line["units"]), (&"511.0.1".into(), &"count".into()));
 }
 
-/// Definitions come from files and directories; those that are named are reported, by
-/// default all whose metrics the archive has.
 #[test]
 fn derived_metrics_are_defined_in_files() {
     let (directory, base) = archive();

@@ -117,7 +117,6 @@ fn programs() -> (TempDir, PathBuf) {
     ])
 }
 
-/// An event of a program: second, type, file, process and number of values.
 type ProgramEvent = (i64, &'static str, &'static str, u32, Option<u64>);
 
 fn programs_with(all: &[ProgramEvent]) -> (TempDir, PathBuf) {

@@ -27,7 +27,6 @@ fn json(base: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&text(base, &[arguments, &["--json"]].concat())).unwrap()
 }
 
-/// Returns the seconds after the start of the archive of a time in JSON.
 fn second(time: &Value) -> f64 {
     let time: jiff::Timestamp = time.as_str().unwrap().parse().unwrap();
     (time.as_millisecond() - 1_700_000_000_000) as f64 / 1000.0

@@ -10,7 +10,6 @@ use test_archives::Builder;
 
 use crate::report_csv::cells;
 
-/// The buckets of both histograms, and what each counts a second.
 const BUCKETS: [(&str, u64); 4] = [
     ("path=/a,bucket=4..5", 9),
     ("path=/a,bucket=8..11", 1),

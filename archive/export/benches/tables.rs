@@ -76,10 +76,8 @@ fn main() {
     }
 }
 
-/// Records of the archive that PCP's exporters read.
 const PEER_RECORDS: i64 = 500;
 
-/// PCP's exporters, and our option for the same format.
 const PEERS: [(&str, &str); 2] = [("pcp2csv", "--csv"), ("pcp2json", "--jsonl")];
 
 fn compare_with_pcp(program: &Path, oracle: &str) {

@@ -21,7 +21,6 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Writes an archive with a counter of this name, of a host with this name.
 fn archive(base: &Path, hostname: &str, metric: &str) {
     let builder = Builder::of_host(hostname, base).metric(metric, "u64 counter count");
     builder.row(0, [(metric, 1)]).finish();

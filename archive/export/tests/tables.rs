@@ -506,7 +506,6 @@ fn window_is_that_of_reports_and_ends_with_the_newest_record() {
     assert_eq!(times(&["-Z", "CET-1", "--since", "23:16"]), ["180.0"]);
 }
 
-/// Returns the archives of the corpus, by their names.
 fn corpus() -> Option<Vec<(String, PathBuf)>> {
     let archives = test_corpus::directory("archives")?;
     let manifest = fs::read(archives.join("MANIFEST.json")).unwrap();

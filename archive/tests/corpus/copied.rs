@@ -101,7 +101,6 @@ fn contents(archive: &Archive, version: Version) -> Contents<'_> {
     Contents { metrics: metadata.metrics(), texts: metadata.texts().collect(), indoms, labels }
 }
 
-/// Returns the times at which a state changes, between start and end, with the new state.
 fn changes<T: PartialEq>(
     timestamps: impl Iterator<Item = Timestamp>,
     start: Timestamp,

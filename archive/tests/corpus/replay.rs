@@ -77,7 +77,6 @@ struct Comparison<'a> {
     name: &'a str,
     replay: &'a Replay<'a>,
     cells: u64,
-    /// Cells that libpcp has wrong.
     wrong: u64,
     differences: Vec<String>,
 }

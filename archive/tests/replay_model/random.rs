@@ -137,7 +137,6 @@ pub(crate) struct Archives {
 }
 
 impl Archives {
-    /// Returns the values of a metric by the instances of the model, ascending.
     pub(crate) fn by_instance<'v>(
         &self,
         metric: usize,

@@ -35,7 +35,6 @@ fn agent(item: u32) -> Pmid {
     Pmid::new(70, 0, item).unwrap()
 }
 
-/// Returns the agent's events of a time: their types, and the process of the program.
 fn events(noticed: Timestamp, kinds: &[(&str, Option<u32>)]) -> OwnedValue {
     let mut array = EventArrayBuilder::new();
     for (kind, pid) in kinds {

@@ -6,7 +6,6 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The server, which ends when this is dropped.
 pub(crate) struct Server {
     child: Child,
     address: String,

@@ -28,7 +28,6 @@ pub(crate) struct Workload {
     pub(crate) base: PathBuf,
     _directory: TempDir,
     files: BTreeMap<String, Vec<u8>>,
-    /// In the order of the writes.
     writes: Vec<Write>,
 }
 
@@ -96,7 +95,6 @@ impl Workload {
         offset > start as usize && offset == end as usize
     }
 
-    /// Puts the files as they were in a state under another name.
     pub(crate) fn restore(&self, state: &State, base: &Path) {
         for (file, len) in &state.lengths {
             fs::write(base.with_extension(file), &self.files[file][..*len as usize]).unwrap();

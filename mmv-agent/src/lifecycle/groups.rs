@@ -112,8 +112,6 @@ fn values_are_logged_only_at_the_time_of_their_pass() {
     assert_eq!(values(&log.entries, "mmv.other.count"), [value(1, 0), value(2, 5)]);
 }
 
-/// A rig with the discrete metric "mmv.app.mode" and the counter
-/// "mmv.app.count" in one group.
 fn rig_with(log: LogMode) -> (Rig, Discrete<u64>, mmv_writer::Registry) {
     let rig = Rig::with_groups(vec![group("mmv.app", log)]);
     let registry = Registry::builder("app").sealed().directory(rig.mmv_dir()).build().unwrap();

@@ -106,7 +106,6 @@ impl Rig {
         self.home.shared.own()
     }
 
-    /// The groups of the agent's own metrics, with their intervals in seconds.
     pub(super) fn own_groups(&self) -> Vec<(GroupId, u64)> {
         let groups = self.home.settings.own_groups().into_iter().enumerate();
         groups

@@ -42,7 +42,6 @@ fn names(directory: &TempDir) -> Vec<String> {
     names
 }
 
-/// Reads the singular values of files, by the complete names that readers give them.
 pub(crate) fn singular_values(files: &[PathBuf]) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for path in files {

@@ -10,7 +10,6 @@ pub(crate) struct Rival<'a> {
     pub(crate) name: &'static str,
     /// The command of one run; each run gets a new one.
     pub(crate) command: Box<dyn Fn() -> Result<Command, String> + 'a>,
-    /// File for standard output, which is discarded without one.
     pub(crate) output: Option<PathBuf>,
 }
 

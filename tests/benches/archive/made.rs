@@ -112,7 +112,6 @@ impl Shape {
         u64::from(self.metrics) * u64::from(self.instances.max(1)) * self.records
     }
 
-    /// Returns the time of a record: one a second.
     pub(crate) fn timestamp(record: u64) -> Result<Timestamp> {
         Ok(Timestamp::new(START + record as i64, 0)?)
     }

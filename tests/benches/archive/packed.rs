@@ -23,14 +23,12 @@ use crate::programs::{Programs, built};
 use crate::sampled::Program;
 use crate::workload::Workload;
 
-/// The archive in plain and packed in both ways.
 const KINDS: [(&str, Option<Compression>); 3] =
     [("plain", None), ("xz", Some(Compression::Xz)), ("zstd", Some(Compression::Zstd))];
 
 /// The least records of 1000 metrics that have 300 MB.
 const LARGE: u64 = 9_375;
 
-/// Commands whose peak memory is measured, with the archive after the first word.
 const COMMANDS: [&str; 6] = [
     "report bench.a -t 60s --format csv",
     "summary",
@@ -205,7 +203,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Closes what the agent writes of programs, and the archives of the corpus.
     fn close_real(&self) -> Result<(), Box<dyn Error>> {
         let agent = built("mmv-agent")?;
         for program in Program::ALL {
@@ -235,7 +232,6 @@ impl Bench<'_> {
         self.close(&format!("pmlogger, {} archives", archives.len()), &archives)
     }
 
-    /// Runs a command on each of the archives, which must print the same.
     fn row(&self, work: &str, command: &str, arguments: &[&str]) -> Result<(), String> {
         if !work.contains(&self.options.only) {
             return Ok(());

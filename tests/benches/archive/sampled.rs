@@ -20,7 +20,6 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const SAMPLES: u64 = 2_000;
 const REQUESTS: u64 = 400;
 const ENDPOINTS: usize = 8;
-/// Sessions that are open at a time.
 const SESSIONS: u64 = 300;
 
 #[derive(Debug, Clone, Copy)]

@@ -174,7 +174,6 @@ impl Bench<'_> {
         ]
     }
 
-    /// Dumps to files; both outputs must be the same.
     fn dump_to_file(&self) -> Result<(), String> {
         let work = &DUMP_TO_FILE;
         if !self.wants(work.title) {

@@ -29,7 +29,6 @@ const STEPS: u32 = 20;
 /// Instances of a program that is started again, and how often.
 const RESTARTED: usize = 200;
 const RESTARTS: u32 = 10;
-/// Bytes of domain records in the archive that is read.
 const DOMAIN_BYTES: u64 = 17_000_000;
 
 pub(crate) fn run(

@@ -36,7 +36,6 @@ pub(crate) struct Running {
 }
 
 pub(crate) struct Written {
-    /// Base name of the archive.
     pub(crate) base: PathBuf,
     _scratch: TempDir,
 }

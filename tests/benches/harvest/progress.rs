@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Progress {
     /// Records that hold all the values.
     pub(crate) count: u64,
-    /// Bytes of the data volumes up to the last of them.
     pub(crate) bytes: u64,
 }
 

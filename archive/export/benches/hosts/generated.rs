@@ -22,7 +22,6 @@ pub(crate) struct Fleet {
     descs: Vec<MetricDesc>,
     random: u64,
     records: u32,
-    /// The sum of all values of the first metric, of all hosts.
     sum: u128,
 }
 
@@ -92,7 +91,6 @@ impl Fleet {
         self.records += 1;
     }
 
-    /// The directories of the hosts in this number of parts.
     pub(crate) fn parts(&self, parts: usize) -> Vec<Vec<PathBuf>> {
         let size = self.hosts.len().div_ceil(parts);
         let directories: Vec<PathBuf> =

@@ -6,13 +6,11 @@ use crate::receiver::Received;
 
 const DAY: f64 = 86_400.0;
 
-/// Costs of a sample, and memory of a host.
 #[derive(Debug)]
 pub(crate) struct Costs {
     /// Processor time of the sender and of the receiver, in seconds.
     pub(crate) sender: f64,
     pub(crate) receiver: f64,
-    /// Memory in bytes a host.
     pub(crate) sender_memory: f64,
     pub(crate) receiver_memory: f64,
     /// Processor time in seconds, and bytes.

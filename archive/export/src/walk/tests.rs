@@ -146,7 +146,6 @@ fn expected(directory: &Path) -> Vec<(i64, bool, Observations)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// forall archives: walk = the records of the library
     #[test]
     fn a_walk_has_the_values_of_the_records(records in random()) {
         let directory = written(&records);
@@ -158,7 +157,6 @@ proptest! {
         prop_assert_eq!(seen, expected(directory.path()));
     }
 
-    /// forall archives: the newest values = those after a walk over the newest archive
     #[test]
     fn newest_values_are_the_last_ones_of_a_walk(records in random()) {
         let directory = written(&records);
@@ -166,7 +164,6 @@ proptest! {
         prop_assert_eq!(newest_values(directory.path(), Start::NewestValues), expected);
     }
 
-    /// forall archives, positions: walk = walk up to the position + walk from it
     #[test]
     fn a_walk_goes_on_from_any_position(records in random()) {
         let directory = written(&records);
@@ -207,7 +204,6 @@ proptest! {
         }
     }
 
-    /// forall archives: each series is live exactly from Began to Ended
     #[test]
     fn series_begin_once_and_end_once(records in random()) {
         let directory = written(&records);

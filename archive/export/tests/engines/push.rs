@@ -41,7 +41,6 @@ fn labels(metric: &Value) -> Vec<(String, String)> {
     labels
 }
 
-/// Returns all samples that VictoriaMetrics has, with doubles; without markers of ends.
 fn in_victoria_metrics(address: SocketAddr) -> Vec<Row> {
     assert_eq!(get(address, "/internal/force_flush", &[]).status, 200);
     let query = encoded("{__name__=~\".*shop.*\"}");
@@ -61,7 +60,6 @@ fn in_victoria_metrics(address: SocketAddr) -> Vec<Row> {
     rows
 }
 
-/// Returns all samples that Prometheus has of the last hours.
 fn in_prometheus(address: SocketAddr, hours: u32) -> Vec<Row> {
     let query = encoded(&format!("{{__name__=~\".*shop.*\"}}[{hours}h]"));
     let answer = get(address, &format!("/api/v1/query?query={query}&time={}", ago(-10)), &[]);

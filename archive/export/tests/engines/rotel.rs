@@ -45,7 +45,6 @@ impl Drop for Rotel {
 /// The labels of a sample, `__name__` among them, and its time in milliseconds since 1970.
 pub(crate) type Place = (Vec<(String, String)>, i64);
 
-/// Points that it has received.
 #[derive(Debug, Default)]
 pub(crate) struct Points {
     /// Values of points; those of a histogram are the samples that Prometheus has of it.
@@ -103,7 +102,6 @@ struct Lines {
 }
 
 impl Lines {
-    /// Returns the place of a sample of this point.
     fn place(&self, suffix: &str, bound: Option<&str>) -> Place {
         let mut labels = self.labels.clone();
         labels.push(("__name__".to_owned(), format!("{}{suffix}", self.name)));

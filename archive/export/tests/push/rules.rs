@@ -38,8 +38,6 @@ fn all_samples_arrive_once_and_a_second_run_sends_nothing() {
     }
 }
 
-/// Whatever goes wrong with two requests of a run: nothing is missing, and what goes again is
-/// equal to the byte.
 #[test]
 fn a_request_without_an_answer_goes_again_byte_for_byte() {
     for reaction in [
@@ -362,8 +360,6 @@ fn what_is_logged_later_is_followed_and_a_signal_ends_it() {
     assert_eq!(receiver.stored().len(), 210);
 }
 
-/// A sender that is killed at any time: nothing is missing, and no request is another one the
-/// second time.
 #[test]
 fn a_killed_sender_sends_the_same_requests_again() {
     let sent = Sent::new(100, 2_000);

@@ -17,12 +17,10 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Writes an archive of some metrics and records, one each ten seconds.
     pub(crate) fn new(metrics: u32, records: i64) -> Self {
         Self::since(START, metrics, records)
     }
 
-    /// Writes the archive from another second on.
     pub(crate) fn since(start: i64, metrics: u32, records: i64) -> Self {
         let sent = Self { place: tempfile::tempdir().unwrap() };
         write_archive(&sent.archives().join("a"), metrics, start, records);

@@ -179,8 +179,6 @@ fn counter_by_definition(records: &[(i64, Option<u32>)]) -> (u64, f64, f64, f64)
 }
 
 proptest! {
-    /// forall records: a counter's statistics are those of its definition, and
-    /// a chunk that ends anywhere makes no difference.
     #[test]
     fn statistics_are_those_of_the_definition_whatever_the_chunks(
         steps in vec((1i64..5000, proptest::option::weighted(0.9, any::<u32>())), 1..40),

@@ -345,7 +345,6 @@ static PACKED_MEGABYTE: LazyLock<[(Compression, Vec<u8>); 4]> = LazyLock::new(||
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// forall offsets in any order: read_at gives what was compressed.
     #[test]
     fn reads_in_any_order_give_the_bytes(places in prop::collection::vec((0usize..900_000, 0usize..100_000), 1..8)) {
         for (compression, packed) in &*PACKED_MEGABYTE {

@@ -44,7 +44,6 @@ fn compress(compression: Compression, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Of bytes that are no records.
 fn decompressed(compression: Compression, bytes: &[u8]) -> Decompressed {
     Decompressed { frames: None, ..of_records(compression, bytes) }
 }

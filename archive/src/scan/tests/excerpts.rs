@@ -191,8 +191,6 @@ fn a_metric_in_the_place_of_another_one_is_found() {
 }
 
 proptest! {
-    /// forall runs of like records, selections and sizes of chunks: excerpts have what the
-    /// records have.
     #[test]
     fn excerpts_of_runs_have_what_the_records_have(
         runs in vec((0..6usize, 1..40usize, any::<u64>()), 1..8),

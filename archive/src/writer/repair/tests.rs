@@ -338,7 +338,6 @@ fn differences() -> (TempDir, PathBuf) {
     builder.finish().into_parts()
 }
 
-/// Where the metadata records of a type start, and their lengths.
 fn metadata_records(base: &Path, code: u32) -> Vec<(usize, usize)> {
     let bytes = fs::read(base.with_extension("meta")).unwrap();
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());

@@ -36,7 +36,6 @@ fn step(loader: &mut Loader, second: u64) -> Update {
     loader.update()
 }
 
-/// The tickets of a plan, and those that have their source with them.
 fn tickets(plan: &Plan) -> (Vec<Ticket>, Vec<Ticket>) {
     let all = plan.sources.iter().map(|source| source.ticket);
     let new = plan.sources.iter().filter(|source| source.new.is_some());

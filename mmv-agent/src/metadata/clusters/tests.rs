@@ -376,7 +376,6 @@ fn cluster_without_archive_is_free_again() {
     assert_eq!(place(&mut allocator, &claim("d", 0, &[])), 1);
 }
 
-/// The items of a file with a thousand names that no other one has.
 fn thousand(prefix: &str) -> Arc<BTreeMap<u32, Item>> {
     let names: Vec<String> = (0..1_000).map(|item| format!("mmv.{prefix}.{item}")).collect();
     let items: Vec<(u32, &str)> = (0..).zip(names.iter().map(String::as_str)).collect();

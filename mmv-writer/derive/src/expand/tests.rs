@@ -2,7 +2,6 @@ use syn::parse_str;
 
 use super::*;
 
-/// Returns the error messages of a struct with these fields; none if it is right.
 fn errors(fields: &str) -> Vec<String> {
     errors_of(&format!("struct Shop {{ {fields} }}"))
 }

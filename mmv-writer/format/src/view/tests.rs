@@ -482,7 +482,6 @@ fn what_is_no_regular_file_is_not_read() {
     assert!(matches!(refused, Refusal::NotRegular));
 }
 
-/// Checks that every offset in the contents is inside the file with all it points to.
 fn assert_inside(contents: &Contents, file_len: u64) {
     for value in &contents.values {
         assert!(value.metric < contents.metrics.len());
@@ -519,8 +518,6 @@ fn any_flipped_bit_is_survived_and_no_offset_leaves_the_file() {
 }
 
 proptest! {
-    /// For all overwrites of words of a good file by extreme numbers: no panic,
-    /// no offset outside the file.
     #[test]
     fn no_mixture_of_wild_numbers_leads_out_of_the_file(
         changes in prop::collection::vec(

@@ -36,7 +36,6 @@ fn long_names_are_cut_and_still_their_own() {
     assert_ne!(metric(&"x".repeat(LONGEST), false), metric(&"x".repeat(LONGEST + 1), false));
 }
 
-/// Decodes the name in the file: the facade's name, and whether it had labels.
 fn decoded(name: &str) -> (Vec<u8>, bool) {
     let text = name.as_bytes();
     let mut bytes = Vec::new();

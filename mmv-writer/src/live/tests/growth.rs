@@ -47,7 +47,6 @@ impl Growth {
         Self::in_file(name, live.max_instances(4).max_values(8).max_texts(4), prepare, change)
     }
 
-    /// Makes the change that allows values of a file to be absent.
     fn first_absent(name: &'static str, change: impl FnOnce(&Before)) -> Self {
         let live = Registry::builder("app").announce_interval(Duration::ZERO);
         let mut live = live.max_instances(4).max_values(8).max_texts(4);
@@ -62,7 +61,6 @@ impl Growth {
         Self::made(name, &Before { registry, things, count, text }, change)
     }
 
-    /// Makes a change in a file whose values can be absent.
     fn absent(
         name: &'static str,
         prepare: impl FnOnce(&Before),
@@ -91,7 +89,6 @@ impl Growth {
         Self::in_file(name, live, prepare, change)
     }
 
-    /// Makes a change of several parts, and announces them together.
     fn announced_late(
         name: &'static str,
         prepare: impl FnOnce(&Before),
@@ -306,7 +303,6 @@ impl Growth {
     }
 }
 
-/// Returns the metric and instance of each cell after the first stores of a growth.
 fn owners_after(growth: &Growth, stores: usize) -> BTreeMap<u64, (String, Option<i32>)> {
     let mut bytes = growth.before.clone();
     for store in &growth.stores[..stores] {

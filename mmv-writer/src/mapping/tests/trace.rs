@@ -18,7 +18,6 @@ thread_local! {
     static STORES: RefCell<Option<Vec<Store>>> = const { RefCell::new(None) };
 }
 
-/// Returns the stores of this thread while it does some work, in order.
 pub(crate) fn stores_of(work: impl FnOnce()) -> Vec<Store> {
     STORES.set(Some(Vec::new()));
     work();

@@ -18,7 +18,6 @@ fn publish(name: &str, metrics: usize) -> Result<Registry, mmv_writer::Error> {
     registry.publish()
 }
 
-/// Registers counters in a registry that is only read on request.
 fn register(metrics: usize) -> PrometheusRegistry {
     let mut registry = PrometheusRegistry::default();
     for metric in 0..metrics {

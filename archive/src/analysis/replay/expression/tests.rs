@@ -82,7 +82,6 @@ fn error(text: &str) -> String {
     error.strip_prefix(&format!("expression \"{text}\", ")).unwrap().to_owned()
 }
 
-/// Values by instance of some metrics.
 fn values(rows: &[(&str, &[(i32, Value<'static>)])]) -> Vec<ExpressionValues<'static>> {
     let mut all = vec![ExpressionValues::new(); METRICS.len()];
     for (name, row) in rows {

@@ -107,8 +107,6 @@ proptest! {
     }
 }
 
-/// An instance of which the domain says that it ended has no rate before a mark, although it
-/// has values.
 #[test]
 fn an_instance_that_ended_has_no_rate_before_a_mark() {
     let first = (0, u32::MAX, Some(u32::MAX), false);

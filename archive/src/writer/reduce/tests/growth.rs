@@ -72,8 +72,6 @@ fn assert_alike(one: &Found, other: &Found, tolerance: f64) -> Result<(), TestCa
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// forall archives of a program that changes, intervals and spans on the grid: summary and
-    /// report find the same growth, rates and values in the reduced archive.
     #[test]
     fn growth_over_any_span_on_the_grid_is_that_of_the_original(
         changes in vec((0..Change::KINDS).prop_map(Change::numbered), 1..40),
@@ -181,8 +179,6 @@ fn quantiles(archive: &Archive, span: &RangeInclusive<Timestamp>) -> Vec<Option<
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// forall histograms of a program that restarts, with or without events of an agent, intervals
-    /// and spans on the grid: quantiles are those of the original, to the bit.
     #[test]
     fn quantiles_over_any_span_on_the_grid_are_those_of_the_original(
         seconds in vec(second(), 8..60),

@@ -11,7 +11,6 @@ struct Machine {
     root: TempDir,
     user: u32,
     variables: Vec<(&'static str, OsString)>,
-    /// Directories in which no files may be created.
     closed: Vec<PathBuf>,
 }
 
