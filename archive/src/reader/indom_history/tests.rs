@@ -138,8 +138,7 @@ fn memory_of_a_changing_domain_follows_its_records() {
     assert_eq!(history.instances_at(at(2499)).unwrap().len(), 500);
 }
 
-/// The states as they were before histories kept differences: each from
-/// the one before.
+/// Computes each state from the one before.
 fn states(records: &[test_support::Record<'_>]) -> Vec<(i64, BTreeMap<i32, String>)> {
     let mut sorted: Vec<_> = records.iter().collect();
     sorted.sort_by_key(|(seconds, ..)| *seconds);
