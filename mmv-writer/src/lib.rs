@@ -68,14 +68,14 @@
 //! |---|---|---|---|
 //! | [`Counter`] | counter | `add`, `inc`, `value` | shared: `Clone`, `&self` |
 //! | [`OwnedCounter`] | counter | the same | one writer: `&mut self` |
-//! | [`Gauge`] | instant | `set`, `add`, `sub`, `set_max`, `guard`, `value` | shared |
+//! | [`Gauge`] | instant | `set`, `add`, `sub`, `inc`, `dec`, `set_max`, `guard`, `value` | shared |
 //! | [`OwnedGauge`] | instant | the same except `guard` | one writer |
 //! | [`Discrete`] | discrete | `set`, `value` | shared |
 //! | [`Text`] | discrete | `set` | shared |
 //! | [`Optional`] of a gauge, a discrete value or a text | theirs | `set`, `clear`, and `value` except of a text | shared |
 //! | [`Timer`] | counter | `start`, `time`, `add`, `value` | shared |
-//! | [`Histogram`] | counter | `record`, `record_duration`, `start`, `time`, `count`, `sum` | shared |
-//! | [`OwnedHistogram`] | counter | the same except `start` | one writer |
+//! | [`Histogram`] | counter | `record`, `record_many`, `record_duration`, `start`, `time`, `count`, `sum` | shared |
+//! | [`OwnedHistogram`] | counter | the same except `record_many` and `start` | one writer |
 //!
 //! | operation | instructions |
 //! |---|---|
@@ -88,12 +88,29 @@
 //! Handles stay valid when the file is withdrawn; no reader sees them then.
 //!
 //! [`Registry::counter`] makes a `Counter<u64>` and [`Registry::gauge`] a `Gauge<f64>`. Another
-//! type is asked for by name: `registry.metric::<Gauge<i32>>("depth")`.
+//! type is asked for by name: `registry.metric::<Gauge<i32>>("depth")`. What is registered by its
+//! builder need not be a field of a struct:
+//!
+//! ```
+//! # use mmv_writer::{Family, Gauge, Labels, Registry, Units};
+//! # #[derive(Labels, Clone, PartialEq, Eq, Hash)]
+//! # struct Route { endpoint: &'static str, code: u16 }
+//! # fn main() -> Result<(), mmv_writer::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let registry = Registry::builder("shop").directory(directory.path()).build()?;
+//! let orders = registry.counter("orders").units(Units::count()).help("Orders taken.").build()?;
+//! let requests: Family<Route> = registry.counter("requests").max_series(100).build_family()?;
+//! let depth = registry.metric::<Gauge<i32>>("depth").build()?;
+//! # let _ = (orders, requests, depth);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Labels, cardinality
 //!
 //! A [`Family`] has a series, or a histogram, for each set of labels that is used, up to a limit: see
-//! [cardinality](Family#cardinality).
+//! [cardinality](Family#cardinality). What ends, as a connection does, takes its series with it by
+//! [`Family::scoped`].
 //!
 //! # Structs of metrics
 //!
@@ -104,7 +121,7 @@
 //! # Statics
 //!
 //! A counter, gauge, timer or histogram in a `static` is used from anywhere, without passing a
-//! handle around:
+//! handle around. (A family has to be registered: keep it in a struct, or in a `static OnceLock`.)
 //!
 //! ```
 //! use mmv_writer::{Counter, Histogram, Registry, Units};
