@@ -18,8 +18,9 @@
 //! use pcp_archive::ArchiveSet;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! for point in ArchiveSet::open(&["archives/web1"])?.series("mmv.shop.orders")?.rates().last("5min")? {
-//!     println!("{} {:?} {}", point.time, point.instance, point.value);
+//! for point in ArchiveSet::open(["archives/web1"])?.series("mmv.shop.orders")?.rates().last("5min")? {
+//!     let instance = point.instance.as_deref().unwrap_or_default();
+//!     println!("{} {instance} {}", point.time, point.value);
 //! }
 //! # Ok(())
 //! # }
@@ -32,18 +33,28 @@
 //! An archive that is written, with host and time zone of this machine:
 //!
 //! ```no_run
+//! use std::time::Duration;
+//!
 //! use pcp_archive::{ArchiveWriter, Timestamp, Units};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut writer = ArchiveWriter::create("out/20261126")?;
 //! let requests = writer.counter::<u64>("acme.requests").units(Units::count()).add()?;
-//! writer.record(Timestamp::now(), |r| r.set(requests, 42))?;
+//! let disks = writer.instances(["sda", "sdb"])?;
+//! let reads = writer.counter::<u64>("acme.reads").instances(disks).add()?;
+//! let time = Timestamp::now();
+//! for (second, count) in (0..).zip([42, 47, 51]) {
+//!     writer.record(time + Duration::from_secs(second), |r| {
+//!         r.set(requests, count);
+//!         r.set_instance(reads, "sda", 7 * count);
+//!     })?;
+//! }
 //! writer.finish()?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`ArchiveWriter::record`] shows instances and texts. Records as they are in the files are read
+//! [`ArchiveWriter::record`] shows texts and instances that come and go. Records as they are in the files are read
 //! by [`Archive::records`] and written by [`ArchiveWriter::write_result`]; their parts are in
 //! [`raw`].
 //!

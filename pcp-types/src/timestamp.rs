@@ -1,6 +1,7 @@
 //! Moments (`struct timespec` in PCP 6 and later).
 
 use std::fmt;
+use std::ops::Add;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::Error;
@@ -94,6 +95,15 @@ impl Timestamp {
     }
 }
 
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    /// As [`Timestamp::saturating_add`].
+    fn add(self, duration: Duration) -> Self {
+        self.saturating_add(duration)
+    }
+}
+
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         match time.duration_since(UNIX_EPOCH) {
@@ -143,6 +153,7 @@ mod tests {
     #[test]
     fn moments_beyond_the_ends_saturate() {
         assert_eq!(Timestamp::MAX.saturating_add(Duration::from_secs(1)), Timestamp::MAX);
+        assert_eq!(start + Duration::from_nanos(1), later);
         assert_eq!(Timestamp::from_nanos(i128::MIN).seconds(), i64::MIN);
     }
 

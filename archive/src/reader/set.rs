@@ -50,8 +50,9 @@ impl ArchiveSet {
     ///
     /// Those of [`Archive::open`]; [`Error::HostDiffers`] and
     /// [`Error::Overlap`] for archives that are no timeline.
-    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
-        Self::open_with(paths, false, |base| Archive::open(base))
+    pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
+        let paths: Vec<P> = paths.into_iter().collect();
+        Self::open_with(&paths, false, |base| Archive::open(base))
     }
 
     /// Opens archives as [`open`](Self::open), but each as by [`Archive::open_tolerant`]. An
@@ -61,8 +62,9 @@ impl ArchiveSet {
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub fn open_tolerant<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
-        Self::open_with(paths, true, |base| Archive::open_tolerant(base))
+    pub fn open_tolerant<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
+        let paths: Vec<P> = paths.into_iter().collect();
+        Self::open_with(&paths, true, |base| Archive::open_tolerant(base))
     }
 
     /// Opens archives as [`open_tolerant`](Self::open_tolerant), and keeps the files of data
@@ -71,8 +73,9 @@ impl ArchiveSet {
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub fn open_held<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
-        Self::open_with(paths, true, |base| {
+    pub fn open_held<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
+        let paths: Vec<P> = paths.into_iter().collect();
+        Self::open_with(&paths, true, |base| {
             let mut archive = Archive::open_tolerant(base)?;
             archive.hold_volumes()?;
             Ok(archive)
@@ -146,7 +149,7 @@ impl ArchiveSet {
     /// # Errors
     ///
     /// [`Error::NotFound`] for a name that stands for none, [`Error::Io`].
-    pub fn bases<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<PathBuf>> {
+    pub fn bases<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<PathBuf>> {
         let mut all: Vec<PathBuf> = Vec::new();
         for path in paths {
             for base in files::bases(path.as_ref())? {

@@ -187,7 +187,7 @@ fn an_archive_counts_once_and_one_without_records_not_at_all() {
     let set = ArchiveSet::open(&[&a, &member, &directory.path().to_owned()]).unwrap();
     assert_eq!(set.archives().len(), 1);
     assert!(matches!(ArchiveSet::open(&[&b]), Err(Error::NoData { .. })));
-    assert!(matches!(ArchiveSet::open::<&Path>(&[]), Err(Error::NotFound { .. })));
+    assert!(matches!(ArchiveSet::open::<&Path>([]), Err(Error::NotFound { .. })));
 }
 
 #[track_caller]
