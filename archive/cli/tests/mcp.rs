@@ -380,6 +380,9 @@ fn several_archives_are_asked_by_their_names() {
         let output = command(&archives).stderr(Stdio::piped()).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{archives:?}: {output:?}");
     }
+    // A wrong name fails at the start, not at the first question.
+    let output = command(&["/nonexistent/archive"]).stderr(Stdio::piped()).output().unwrap();
+    assert!(!output.status.success() && !output.stderr.is_empty(), "{output:?}");
 }
 
 /// Returns all files below a directory, with their lengths.

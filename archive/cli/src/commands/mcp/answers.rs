@@ -22,6 +22,9 @@ use crate::text::{Output, Printed, capture, shown, warn};
 /// Limit on the bytes of what a command prints in an answer: some ten thousand tokens.
 const MAX_TEXT: usize = 30_000;
 
+/// Limit on the characters of a message beside it: names in it can have any length.
+const MAX_MESSAGE: usize = 1000;
+
 /// What a command returns beside its text.
 type Outcome = Result<Option<Vec<u8>>, Failure>;
 
@@ -145,6 +148,7 @@ fn answer(printed: Printed, outcome: Outcome) -> Value {
         }
     }
     for message in messages {
+        let message: String = message.chars().take(MAX_MESSAGE).collect();
         text.extend_from_slice(format!("mmv-archive: {message}\n").as_bytes());
     }
     let text = String::from_utf8_lossy(&text);
@@ -207,9 +211,9 @@ mod tests {
         for (failure, is_error) in [
             (Failure::Lost, false),
             (Failure::NoData("no values".to_owned()), true),
-            (Failure::Usage("no time".to_owned()), true),
+            (Failure::Usage("x".repeat(10_000)), true),
         ] {
-            let message = failure.to_string();
+            let message: String = failure.to_string().chars().take(MAX_MESSAGE).collect();
             let result = answer(Printed::default(), Err(failure));
             assert_eq!(result["isError"], is_error, "{message}");
             assert!(text(&result).ends_with(&format!("mmv-archive: {message}\n")), "{result}");

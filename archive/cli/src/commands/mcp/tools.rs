@@ -293,28 +293,29 @@ impl Tool {
                 }
             }
         }
-        let has = |name: &str| arguments.get(name).is_some_and(|value| !value.is_null());
-        let chosen = |name: &str| arguments.get(name).and_then(Value::as_str);
         if self.name == "programs" {
-            return Ok(Call::Programs { archive: chosen("archive").map(str::to_owned) });
+            let archive = text_of(arguments, "archive").map(str::to_owned);
+            return Ok(Call::Programs { archive });
         }
         options.extend(self.options.iter().map(OsString::from));
-        let has_times = ["since", "until", "last", "at"].into_iter().any(has);
+        let has_times = has_any(arguments, &["since", "until", "last", "at"]);
         if let Some(last) = self.last.filter(|_| !has_times) {
             options.push(format!("--last={last}").into());
         }
-        if self.name == "report" && !has("interval") && !has("at") {
+        if self.name == "report" && !has_any(arguments, &["interval", "at"]) {
             options.push(ROWS.into());
         }
         options.push("--".into());
-        if self.name == "compare" && (has("base") || has("new")) {
+        let archive = archives.find(text_of(arguments, "archive"));
+        if self.name == "compare" && has_any(arguments, &["base", "new"]) {
             for side in ["base", "new"] {
-                let archive = archives.find(chosen(side).filter(|name| !name.is_empty()));
-                options.extend(archive.filter(|_| has(side)).map(|archive| run(side, archive)));
+                let Some(name) = text_of(arguments, side) else { continue };
+                options.extend(archives.find(Some(name)).map(|archive| run(side, archive)));
             }
-        } else if let Some(archive) = archives.find(chosen("archive")) {
-            let is_about_some = self.name == "metrics" && !metrics.is_empty() && !has("names");
-            options.push(if is_about_some { newest(archive)? } else { archive.text().into() });
+        } else if let Some(archive) = archive {
+            let is_detailed = !metrics.is_empty() && !has_any(arguments, &["names"]);
+            let is_of_newest = self.name == "metrics" && is_detailed;
+            options.push(if is_of_newest { newest(archive)? } else { archive.text().into() });
         }
         options.extend(metrics);
         Ok(Call::Command(options))
@@ -325,6 +326,16 @@ impl Tool {
         let known = known.join(", ");
         Failure::Usage(format!("{} has no argument {name}; it has {known}", self.name))
     }
+}
+
+/// Returns the text of an argument, if it is given.
+fn text_of<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    arguments.get(name).and_then(Value::as_str)
+}
+
+/// Returns whether one of some arguments is given.
+fn has_any(arguments: &Map<String, Value>, names: &[&str]) -> bool {
+    names.iter().any(|name| arguments.get(*name).is_some_and(|value| !value.is_null()))
 }
 
 /// Returns an archive as one of the runs of `compare`.
@@ -449,6 +460,18 @@ mod tests {
                 assert!(is_positional || options.contains(&option), "{} {option}", tool.name);
             }
         }
+    }
+
+    #[test]
+    fn instructions_name_tools_and_arguments_that_exist() {
+        let words = super::super::INSTRUCTIONS.split('`').skip(1).step_by(2);
+        let mut known = 0;
+        for word in words.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())) {
+            let is_argument = |tool: &Tool| tool.parameters.iter().any(|known| known.name == word);
+            assert!(Tool::find(word).is_some() || TOOLS.iter().any(is_argument), "{word}");
+            known += 1;
+        }
+        assert!(known > 20, "{known}");
     }
 
     #[test]
