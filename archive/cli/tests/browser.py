@@ -660,6 +660,21 @@ def grows(browser):
     page.close()
 
 
+def fortnight(browser):
+    """Of two weeks, the last day is shown first, and an incident of five minutes in it is wide enough to see."""
+    page = opened(browser, width=1440)
+    view = settled(page)
+    check(near(view["to"], 14 * 86400) and near(view["from"], 13 * 86400), f"the last day: {view}")
+    before, during = page.evaluate(AT, [0, "", [14 * 86400 - 14400, 14 * 86400 - 10650]])
+    check((before, during) == (5, 500), f"the incident is in it: {before} {during}")
+    pixels = page.evaluate("page.figures[0].canvas.clientWidth") * 300 / 86400
+    check(pixels >= 3, f"it is {pixels} pixels wide")
+    page.screenshot(path=directory / f"{part}.png")
+    view = press(page, "0")
+    check(view["from"] == 0 and near(view["to"], 14 * 86400), f"0 shows all of it: {view}")
+    page.close()
+
+
 def truncated(browser):
     page = opened(browser)
     search(page, "pictures.wave")
@@ -686,7 +701,7 @@ with sync_playwright() as playwright:
         args=["--no-sandbox", "--disable-gpu", "--no-zygote"],
         env=environment,
     )
-    parts = dict(pictures=pictures, live=live, incident=incident, **{"incident-file": incident}, shop=shop, grows=grows, measure=measure, truncated=truncated)
+    parts = dict(pictures=pictures, live=live, incident=incident, **{"incident-file": incident}, shop=shop, grows=grows, measure=measure, truncated=truncated, fortnight=fortnight)
     parts.get(part, compares if part.startswith("compared") else shop)(chromium)
     chromium.close()
 print("\n".join(problems))

@@ -95,6 +95,21 @@ fn an_incident_is_in_the_first_screen_without_typing() {
     drive(&browser, &page, "incident-file");
 }
 
+#[test]
+#[ignore = "needs the browser that ci/browser fetches"]
+fn the_last_day_of_two_weeks_is_shown_first() {
+    let Some(browser) = browser() else { return };
+    // Five minutes of an incident, three hours before the end.
+    let end = 14 * 86_400;
+    let depth = |second: i64| if (end - 10_800..end - 10_500).contains(&second) { 500 } else { 5 };
+    let archive = Builder::new()
+        .metric("mmv.jobs.depth", "u32 instant count")
+        .rows((0..=end).step_by(60).map(|second| (second, [("mmv.jobs.depth", depth(second))])))
+        .finish();
+    let server = Server::start(&[archive.base().to_str().unwrap(), "-Z", "UTC"]);
+    drive(&browser, server.address(), "fortnight");
+}
+
 /// Prints how long the first picture of an archive takes, and a frame of ten charts, for `ci/bench
 /// page`. The program and the archive are those of `MMV_VIEW="PROGRAM ARCHIVE"`, else this program and
 /// an incident of four minutes.

@@ -14,6 +14,7 @@ const KEYS = [
   ['?', 'this help'],
 ];
 const AT_FIRST = 6, MOST_AT_FIRST = 24, MOST_LISTED = 500, MOST_FOUND = 30, MOST_NOTED = 20000, ADDRESS_AFTER = 100;
+const OPENING = 86400;
 // The events after which no value of a program continues.
 const BOUNDARIES = ['appeared', 'restarted', 'recovered', 'ended', 'vanished', 'removed', 'quarantined', 'waiting'];
 const byId = (id) => document.getElementById(id);
@@ -156,7 +157,10 @@ class Page {
     const address = new URLSearchParams(location.hash.slice(1));
     const number = (name) => (address.has(name) && Number.isFinite(Number(address.get(name))) ? Number(address.get(name)) : null);
     const from = number('from'), to = number('to'), at = number('at');
-    view.from = from === null ? 0 : from - data.start;
+    // A server has years of data, and an incident of minutes is a pixel of them: it shows the last day
+    // first. A file has what somebody chose.
+    const opening = this.feed && to === null ? Math.max(0, data.span - OPENING) : 0;
+    view.from = from === null ? opening : from - data.start;
     view.to = to === null ? data.span : to - data.start;
     view.cursor = at === null ? null : at - data.start;
     view.raw = address.get('raw') === '1';
