@@ -269,7 +269,8 @@ pub enum Problem {
     Histogram(String),
     /// Something other than a metric in `max_over`, `min_over` or `avg_over`.
     #[error(
-        "{0}() takes a metric, not an expression: write {0}(NAME) or {0}(NAME{{label=\"x\"}}), and \
+        "{0}() takes a metric, not an expression, which has one value an interval and none within: \
+         write {0}(NAME) or {0}(NAME{{label=\"x\"}}), and \
          calculate with the result, as in sum({0}(NAME)); mmv-archive summary has the extremes of \
          rates"
     )]

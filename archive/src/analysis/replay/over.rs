@@ -142,7 +142,8 @@ mod tests {
             ("avg_over(1 + 2)", "column 10: avg_over() takes a metric, not an expression"),
             (
                 "1 + max_over(rate(m.served))",
-                "column 14: max_over() takes a metric, not an expression: write max_over(NAME)",
+                "column 14: max_over() takes a metric, not an expression, which has one value an \
+                 interval and none within: write max_over(NAME)",
             ),
             ("min_over(m.queue + 1)", "as in sum(min_over(NAME))"),
             ("max_over(", "column 10: max_over() takes a metric"),
