@@ -74,6 +74,20 @@ fn archives_of_a_host_that_overlap_are_named() {
 }
 
 #[test]
+fn answers_have_selected_metrics_only() {
+    let has_orders = |metrics: &[&str]| {
+        let (_place, server) = served(metrics);
+        let scrape = server.metrics("").body;
+        let read = request(server.address, "POST", "/api/v1/read", &[], &read_request()).body;
+        // The names in a short message are not compressed.
+        [scrape, read].map(|body| body.windows(15).any(|part| part == b"mmv_shop_orders"))
+    };
+    assert_eq!(has_orders(&[]), [true, true]);
+    assert_eq!(has_orders(&["mmv.shop.orders"]), [true, true]);
+    assert_eq!(has_orders(&["mmv.other"]), [false, false]);
+}
+
+#[test]
 fn paths_and_methods_that_are_not_there_have_their_statuses() {
     let (_place, server) = served(&[]);
     for (method, path, status) in [

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use test_archives::{Builder, Cell, at, scratch};
 
 use super::*;
+use crate::selection::{MetricSelection, MetricText};
 use crate::test_support::{begin, event, with_events};
 
 type Observations = Vec<(Pmid, Option<InstanceId>, Number)>;
@@ -497,6 +498,50 @@ fn what_is_no_number_and_what_is_not_wanted_is_left_out() {
     let seen = all(&mut walk);
     assert_eq!(seen[0].observations, [(Pmid::new(70, 1, 1).unwrap(), None, Number::U64(7))]);
     assert_eq!(walk.counts(), Counts { strings: 1, ..Counts::default() });
+}
+
+#[test]
+fn only_selected_instances_are_observed() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoints: &[(&str, &[(&str, &str)])] =
+        &[("path=/a", &[("path", "/a")]), ("path=/b", &[("path", "/b")])];
+    let row = |second: i64| {
+        let cells = [
+            ("mmv.web.latency.bucket[path=/a,bucket=4..5]", 1),
+            ("mmv.web.latency.bucket[path=/b,bucket=4..5]", 2),
+            ("mmv.web.latency.sum[path=/a]", 3),
+            ("mmv.web.latency.sum[path=/b]", 4),
+            ("mmv.web.requests", 5),
+        ];
+        (second, cells)
+    };
+    begin(&directory.path().join("a"))
+        .metric("mmv.web.latency.bucket", "u64 counter count")
+        .metric("mmv.web.latency.sum", "u64 counter microsec")
+        .metric("mmv.web.requests", "u64 counter count")
+        .instances("mmv.web.latency.bucket", ["path=/a,bucket=4..5", "path=/b,bucket=4..5"])
+        .instances("mmv.web.latency.sum", ["path=/a", "path=/b"])
+        .labels("mmv.web.latency.bucket", &[("histogram", "microsec")])
+        .instance_labels("mmv.web.latency.sum", endpoints)
+        .rows([0, 1].map(row))
+        .finish();
+    let values = |metrics: &[&str], instances: &[&str]| -> Vec<Vec<u64>> {
+        let metrics: Vec<MetricText> = metrics.iter().map(|one| one.parse().unwrap()).collect();
+        let instances: Vec<String> = instances.iter().map(ToString::to_string).collect();
+        let selection = MetricSelection::new(&metrics, &instances);
+        let mut walk = walk(directory.path(), Start::First).select(&selection);
+        let steps = all(&mut walk);
+        let records = steps.iter().filter(|step| step.kind == StepKind::Record);
+        let number = |number: &Number| number.as_f64() as u64;
+        records
+            .map(|step| step.observations.iter().map(|(.., value)| number(value)).collect())
+            .collect()
+    };
+    assert_eq!(values(&[], &[]), [[1, 2, 3, 4, 5]; 2]);
+    assert_eq!(values(&["mmv.web.latency"], &[]), [[1, 2, 3, 4]; 2]);
+    assert_eq!(values(&["mmv.web.latency{path=\"/b\"}"], &[]), [[2, 4]; 2]);
+    assert_eq!(values(&[], &["path=/a"]), [[1, 3, 5]; 2]);
+    assert_eq!(values(&["mmv.web.*s", "mmv.web.latency.sum"], &["path=/b"]), [[4, 5]; 2]);
 }
 
 #[test]

@@ -39,6 +39,15 @@ fn all_samples_arrive_once_and_a_second_run_sends_nothing() {
 }
 
 #[test]
+fn only_selected_metrics_are_sent() {
+    let sent = Sent::new(100, 500);
+    let receiver = Receiver::start(|_, _| Reaction::Store);
+    let output = sent.push(&receiver, &["mmv.shop.m1", "mmv.shop.m9?"]);
+    assert!(output.status.success(), "{}", messages(&output));
+    assert_eq!(printed(&output), "sent 5500 samples in 1 requests\n");
+}
+
+#[test]
 fn a_request_without_an_answer_goes_again_byte_for_byte() {
     for reaction in [
         Reaction::Answer(503, "", "not now"),

@@ -37,8 +37,8 @@ impl Sent {
 
     fn command(&self, url: &str, options: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-export"));
-        command.args(["push", "--url", url, "--state"]).arg(self.state()).args(options);
-        command.arg(self.archives()).stdin(Stdio::null());
+        command.args(["push", "--url", url, "--state"]).arg(self.state());
+        command.arg(self.archives()).args(options).stdin(Stdio::null());
         command.env("PCP_TMP_DIR", self.place.path());
         command
     }

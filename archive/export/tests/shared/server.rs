@@ -16,8 +16,8 @@ impl Server {
     pub(crate) fn start(archives: &Path, options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_mmv-export"))
             .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(options)
             .arg(archives)
+            .args(options)
             .stderr(Stdio::piped())
             .spawn()
             .expect("start mmv-export");
