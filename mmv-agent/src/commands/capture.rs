@@ -192,7 +192,7 @@ struct Recordings {
 
 fn open(directory: &Path) -> Result<Recordings, Error> {
     let mut left_out = 0;
-    let mut archives = ArchiveSet::open_held(&[directory]).map_err(|error| match error {
+    let mut archives = ArchiveSet::open_held([directory]).map_err(|error| match error {
         pcp_archive::Error::NotFound { .. } | pcp_archive::Error::NoData { .. } => {
             Error::NoSamples { directory: directory.to_owned() }
         }
