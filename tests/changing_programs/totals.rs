@@ -120,13 +120,14 @@ fn increase(
     }
     let mut certain = 0;
     for segment in segments {
+        let certain_from = segment.is_certain_from();
         let ending = record.log.lives[segment.life].ending;
         let ending = segment.removed.map_or(ending, |(from, _)| from);
         // The last value of the life before may come after the first change of this one.
         let mut own = logged
             .iter()
             .filter(|(at, value)| {
-                let is_within = segment.is_certain_from() <= *at && *at < ending;
+                let is_within = certain_from <= *at && *at < ending;
                 is_within && segment.permits(*value, *at, ticks.after(*at))
             })
             .map(|(at, _)| *at);
@@ -150,17 +151,17 @@ pub(super) fn check_deltas(
         metrics.entry(&key.0).or_default().push((key, segments));
     }
     for (metric, series) in metrics {
-        // The first sample of the metric in a life.
-        let begun = |life: usize| {
-            series
-                .iter()
-                .filter_map(|(key, segments)| {
-                    let samples = raw.samples.get(*key)?;
-                    let own = segments.iter().filter(|segment| segment.life == life);
-                    own.filter_map(|segment| first_sample(segment, samples, ticks)).min()
-                })
-                .min()
-        };
+        // The first sample of the metric in each life.
+        let mut begun: BTreeMap<usize, i64> = BTreeMap::new();
+        for (key, segments) in &series {
+            let samples = raw.samples.get(*key).map(Vec::as_slice).unwrap_or_default();
+            for segment in *segments {
+                if let Some(first) = first_sample(segment, samples, ticks) {
+                    let known = begun.entry(segment.life).or_insert(first);
+                    *known = first.min(*known);
+                }
+            }
+        }
         let expression = format!("d = sum(delta({metric}))");
         for line in readers::lines(&["report", archives, "-t", "1s", "-e", &expression]) {
             let Some(found) = line["value"].as_f64() else { continue };
@@ -178,7 +179,7 @@ pub(super) fn check_deltas(
                     greatest += added(segment, since, until);
                     let is_alone =
                         segments.iter().filter(|one| one.life == segment.life).count() == 1;
-                    let begun = begun(segment.life).filter(|_| is_alone);
+                    let begun = begun.get(&segment.life).copied().filter(|_| is_alone);
                     least += grown(record, segment, samples, ticks, (from, to), begun);
                 }
             }
