@@ -82,6 +82,48 @@ fn status_reports_files_groups_losses_and_the_archive() {
     assert_eq!(run_status(&scratch, &[]).status.code(), Some(74), "there is no agent any more");
 }
 
+/// Returns the sum of a field of the objects in a list.
+fn sum(list: &Value, field: &[&str]) -> u64 {
+    let objects = list.as_array().expect("a list").iter();
+    let numbers = objects.map(|object| {
+        let value = field.iter().fold(object, |value, name| &value[*name]);
+        value.as_u64().unwrap_or_else(|| panic!("{field:?} of {object}"))
+    });
+    numbers.sum()
+}
+
+#[test]
+fn numbers_of_status_add_up() {
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3), ("errors", 0)]), "app");
+    scratch.install_bytes(&image(9, 2, &[("reads", 3)]), "db");
+    let config = scratch.path().join("agent.toml");
+    let text = "interval = \"50ms\"\n[[group]]\nname = \"rare\"\nmetrics = [\"*.errors\"]\ninterval = \"1s\"\n";
+    fs::write(&config, text).expect("write the configuration");
+    let agent = Agent::start_with(&scratch, &["--config", config.to_str().expect("UTF-8")]);
+    let status = wait::until("records of all groups", || {
+        let status = status_json(&scratch)?;
+        let is_sampled = |group: &Value| group["values"].as_u64() > Some(0);
+        let is_complete = status["groups"].as_array()?.iter().all(is_sampled);
+        (is_complete && status["archive"]["written"].as_u64()? > 25).then_some(status)
+    });
+    let groups = &status["groups"];
+    let known = sum(groups, &["known"]);
+    assert_eq!(known, sum(&status["sources"], &["values"]), "values of groups and files: {status}");
+    assert_eq!(known, sum(&status["owners"], &["values", "used"]), "and of users: {status}");
+    assert_eq!(
+        status["forecast"]["bytes-a-day"].as_u64(),
+        Some(sum(groups, &["bytes-a-day"])),
+        "bytes of groups and of the forecast: {status}"
+    );
+    let archive = &status["archive"];
+    let [written, lost] = ["written", "lost"].map(|name| archive[name].as_u64().expect(name));
+    let [records, dropped] = ["records", "dropped"].map(|name| status[name].as_u64().expect(name));
+    let done = written + lost + dropped;
+    assert!(done <= records && done + 20 > records, "some may wait to be written: {status}");
+    drop(agent);
+}
+
 #[test]
 fn status_reports_why_an_agent_cannot_write() {
     let scratch = Scratch::new();
