@@ -17,6 +17,7 @@ mod members;
 pub mod parallel;
 mod raw_file;
 mod record_file;
+mod reduced_names;
 mod scanner;
 pub mod staging;
 mod visibility;
@@ -31,6 +32,7 @@ pub use raw_file::{RawFile, RawPiece};
 pub(crate) use record_file::{
     FileWindow, LabelDifference, NextRecord, RecordFile, check_labels, label_difference,
 };
+pub use reduced_names::{original_base, reduced_base, reduced_interval, successor};
 pub(crate) use scanner::{Damage, Scanned, Scanner, next_intact};
 pub(crate) use visibility::{create_new, move_archive, show, unfinished_metadata};
 pub use visibility::{existing_file, remove_archive, unfinished_archives};
@@ -38,6 +40,10 @@ pub use visibility::{existing_file, remove_archive, unfinished_archives};
 /// Bytes of a compressed file that may follow the last record without one of them being the start
 /// of a record: more than a crash leaves as a hole in a volume.
 const MAX_DAMAGE: u64 = 32 << 20;
+
+/// Attempts to list files again that vanish while they are listed or opened: each time another
+/// program has compressed, replaced or removed one.
+pub(crate) const LISTINGS: usize = 5;
 
 /// Counts the zeros that `bytes` begin with.
 fn count_leading_zeros(bytes: &[u8]) -> usize {

@@ -10,9 +10,12 @@ use crate::{ArchiveWriter, InDom, Instance};
 pub use crate::exit_status::ExitStatus;
 pub use crate::files::{
     RawFile, RawPiece, directory_of, existing_file, half_made, has_data, has_metadata,
-    host_directories, member_files, parallel, remove_archive, staging, unfinished_archives,
+    host_directories, member_files, original_base, parallel, reduced_base, reduced_interval,
+    remove_archive, staging, successor, unfinished_archives,
 };
 pub use crate::scan::programs;
+#[cfg(feature = "compression")]
+pub use crate::writer::reduce::replace::{Replaced, replace_by_reduced};
 
 /// Charges the metadata that is declared from now on to an account, a number that the caller
 /// chooses; initially account 0.

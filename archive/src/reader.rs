@@ -56,7 +56,9 @@ use type_conflicts::TypeConflicts;
 
 #[cfg(feature = "compression")]
 use crate::files::BlockCache;
-use crate::files::{AddExtension as _, HeldFile, MemberFiles, Members, RecordFile, check_labels};
+use crate::files::{
+    AddExtension as _, HeldFile, LISTINGS, MemberFiles, Members, RecordFile, check_labels,
+};
 use crate::format::Role;
 use crate::{
     ArchiveLabel, Compression, Error, Record, RecordError, Result, Timestamp, Version, io_error,
@@ -96,10 +98,6 @@ pub(crate) struct VolumeFile {
     pub(crate) path: PathBuf,
     held: Option<HeldFile>,
 }
-
-/// Attempts to list files again of which one vanishes while an archive is opened: each time
-/// another program has compressed or removed one.
-const LISTINGS: usize = 5;
 
 impl VolumeFile {
     /// Opens the file, or the one that has taken its place: a volume may have been compressed.

@@ -246,19 +246,22 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Hands each chunk to `work` while the next one is read by another thread.
+    /// Hands each chunk to `work` while the next one is read by another thread, as long as `work`
+    /// returns `true`.
     ///
     /// # Errors
     ///
     /// Those of [`next_chunk`](Self::next_chunk) and of `work`.
-    pub(crate) fn read_ahead(self, mut work: impl FnMut(ChunkRows) -> Result<()>) -> Result<()> {
+    pub(crate) fn read_ahead(self, mut work: impl FnMut(ChunkRows) -> Result<bool>) -> Result<()> {
         let take_next = |columns: &mut Self, ()| columns.take_next();
         parallel::in_order([self], take_next, |jobs| {
             jobs.push(());
             while let Some(next) = jobs.pop() {
                 let Some(rows) = next? else { break };
                 jobs.push(());
-                work(rows)?;
+                if !work(rows)? {
+                    break;
+                }
             }
             Ok(())
         })

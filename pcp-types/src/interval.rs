@@ -65,6 +65,27 @@ pub fn parse_interval(text: &str) -> Result<Duration, Error> {
     Ok(sum)
 }
 
+/// Returns an interval as a whole number of the longest unit that divides it: `90s`, `1m`, `14d`.
+/// [`parse_interval`] reads it.
+pub fn format_interval(interval: Duration) -> String {
+    const SHORT: [(&str, u128); 7] = [
+        ("d", 86_400 * SECOND as u128),
+        ("h", 3_600 * SECOND as u128),
+        ("m", 60 * SECOND as u128),
+        ("s", SECOND as u128),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+    ];
+    let nanos = interval.as_nanos();
+    for (unit, length) in SHORT {
+        if nanos > 0 && nanos.is_multiple_of(length) {
+            return format!("{}{unit}", nanos / length);
+        }
+    }
+    "0s".to_owned()
+}
+
 /// Returns one number with its unit, and the text after it.
 fn term(text: &str) -> Option<(Duration, &str)> {
     let (number, after) = decimal::split(text);
@@ -91,6 +112,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn interval_is_formatted_in_the_longest_unit_that_divides_it() {
+        for (millis, text) in [
+            (1_209_600_000, "14d"),
+            (93_600_000, "26h"),
+            (5_400_000, "90m"),
+            (61_000, "61s"),
+            (1_500, "1500ms"),
+            (0, "0s"),
+        ] {
+            let interval = Duration::from_millis(millis);
+            assert_eq!(format_interval(interval), text);
+            assert_eq!(parse_interval(text), Ok(interval));
+        }
+        assert_eq!(format_interval(Duration::from_nanos(1_001)), "1001ns");
+    }
 
     #[test]
     fn an_interval_is_a_sum_of_numbers_with_units() {

@@ -49,7 +49,7 @@ mod value_type;
 pub use error_code::ErrorCode;
 pub use indom::{InDom, InstanceId};
 pub use instance_number::{InstanceNumbers, hash_of_name};
-pub use interval::parse_interval;
+pub use interval::{format_interval, parse_interval};
 pub use name_space::{NameConflict, NameSpace};
 pub use pmid::Pmid;
 pub use semantics::Semantics;

@@ -1,6 +1,6 @@
 //! The files of an archive, by their names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -202,20 +202,45 @@ pub fn host_directories(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns the base names of all archives in a directory, sorted, without hidden ones.
-fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
-    let files = list(directory, |_| true)?;
-    let bases = files.iter().filter_map(|file| match split(file)? {
-        (base, MemberKind::Metadata) => Some(base).filter(|base| !is_hidden(base)),
-        _ => None,
-    });
-    let mut bases: Vec<_> = bases.collect();
-    bases.sort_unstable();
-    bases.dedup();
-    Ok(bases)
+///
+/// A listing may have neither the old nor the new name of metadata that is renamed meanwhile, as
+/// when a [reduced](super::reduced_base) archive takes the place of another one. Both have other
+/// files then, so where files have no metadata, two listings in a row have to agree.
+pub(super) fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut listed = listed_once(directory)?;
+    for _ in 1..super::LISTINGS {
+        if listed.are_whole {
+            break;
+        }
+        let before = listed.bases;
+        listed = listed_once(directory)?;
+        if listed.bases == before {
+            break;
+        }
+    }
+    Ok(listed.bases)
 }
 
-fn is_hidden(base: &Path) -> bool {
-    base.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+/// The archives in a directory.
+struct ListedArchives {
+    /// Those with metadata, sorted.
+    bases: Vec<PathBuf>,
+    /// Set if there are no files of others.
+    are_whole: bool,
+}
+
+fn listed_once(directory: &Path) -> Result<ListedArchives> {
+    let mut with_metadata = BTreeSet::new();
+    let mut with_files = BTreeSet::new();
+    for file in list(directory, |name| !name.as_encoded_bytes().starts_with(b"."))? {
+        match split(&file) {
+            Some((base, MemberKind::Metadata)) => with_metadata.insert(base),
+            Some((base, _)) => with_files.insert(base),
+            None => false,
+        };
+    }
+    let are_whole = with_files.is_subset(&with_metadata);
+    Ok(ListedArchives { bases: with_metadata.into_iter().collect(), are_whole })
 }
 
 /// Lists all files with the base name of an archive, and whether they are complete: also both

@@ -10,10 +10,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::visibility::replace_archive;
+use super::visibility::{replace_archive, succeed_archive};
 use super::{
     MemberFiles, directory_of, existing_file, move_archive, remove_archive, sync_directory,
 };
+#[cfg(test)]
+use crate::test_support::fault;
 use crate::{Error, Result, io_error};
 
 /// An archive under construction. The hidden directory is removed on drop, with what is left in
@@ -127,10 +129,32 @@ impl Staging {
         })?;
         sync_directory(&self.base)
     }
+
+    /// Gives the archive its name in the same step in which the archive called `old` loses its
+    /// own, so that readers find either. What is left of the old one, which
+    /// [`remove_archive`](super::remove_archive) removes, is for readers that have opened it.
+    ///
+    /// The metadata of the new archive must begin with that of the old one, and be of use for
+    /// both.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`] if someone else took the name; [`Error::Missing`] if the old archive is
+    /// gone; [`Error::Io`].
+    pub(crate) fn succeed(self, old: &Path) -> Result<()> {
+        if let Some(file) = existing_file(&self.base)? {
+            return Err(Error::Exists { file });
+        }
+        succeed_archive(&self.hidden, old, &self.base)
+    }
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
+        #[cfg(test)]
+        if fault::is_killed() {
+            return;
+        }
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

@@ -10,6 +10,10 @@
 //! | is being created | `BASE.meta.unfinished` | grow |
 //! | is complete | `BASE.meta` | are there |
 //! | is being deleted | `BASE.meta.deleting` | go |
+//! | another one replaces | `OTHER.meta` | stay for a while |
+//!
+//! An archive is replaced by one of another name in one step, too: first its metadata is replaced
+//! by some that serves both, then this file is renamed ([`succeed_archive`]).
 //!
 //! Of an archive that is being created or deleted this metadata is the first and the last file,
 //! so that after a kill it tells which files to remove ([`unfinished_archives`]). An archive
@@ -27,6 +31,8 @@ use super::members::{
     split, sync_directory, without_mark,
 };
 use crate::format::Role;
+#[cfg(test)]
+use crate::test_support::fault;
 use crate::{Error, Result, io_error};
 
 /// Returns the name of the metadata of an archive that is being created.
@@ -107,6 +113,46 @@ pub(crate) fn replace_archive(from: &Path, base: &Path) -> Result<()> {
     sync_directory(base)
 }
 
+/// Replaces the archive called `old` by a complete one that readers cannot find, which gets the
+/// name `base`.
+///
+/// | step | readers find |
+/// |---|---|
+/// | index and volumes of the new archive are moved | `old` |
+/// | the metadata of `old` is replaced by that of the new archive, which serves both | `old` |
+/// | this file is renamed to the metadata of `base` | `base` |
+///
+/// Before the last step an error or a kill leaves `old`, and perhaps files of `base` without
+/// metadata; after it files of `old` without metadata.
+pub(crate) fn succeed_archive(from: &Path, old: &Path, base: &Path) -> Result<()> {
+    let missing = |of: &Path| Error::Missing { file: of.with_extension_added("meta") };
+    let new = MemberFiles::list(from)?;
+    let shared = new.metadata.as_ref().ok_or_else(|| missing(from))?;
+    let metadata = MemberFiles::list(old)?.metadata.ok_or_else(|| missing(old))?;
+    let placed = (|| {
+        for (file, role) in new.all().filter(|(_, role)| *role != Role::Metadata) {
+            rename_member(file, base, role)?;
+        }
+        sync_directory(base)?;
+        step();
+        fs::rename(shared, &metadata).map_err(io_error("rename", shared))?;
+        sync_directory(base)?;
+        show(&metadata, base)
+    })();
+    if let Err(error) = placed {
+        // Without metadata it is nothing to readers.
+        let _ = remove_archive(base);
+        return Err(error);
+    }
+    sync_directory(base)
+}
+
+/// Ends the process before a step of a test.
+fn step() {
+    #[cfg(test)]
+    fault::before_step();
+}
+
 /// Removes an archive, or what an interrupted run left of one. Its metadata is renamed first:
 /// from then on no reader finds the archive, and [`unfinished_archives`] does.
 ///
@@ -167,11 +213,13 @@ fn rename_member(file: &Path, base: &Path, role: Role) -> Result<PathBuf> {
     {
         name = name.with_extension_added(suffix);
     }
+    step();
     fs::rename(file, &name).map_err(io_error("rename", file))?;
     Ok(name)
 }
 
 fn remove_file(file: &Path) -> Result<()> {
+    step();
     unless_gone(fs::remove_file(file)).map_err(io_error("remove", file))
 }
 

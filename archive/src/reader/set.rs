@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::LISTINGS;
 use super::merge::{Merged, merge};
-use crate::files::parallel;
+use crate::files::{LISTINGS, parallel};
 use crate::format::Adaptations;
 use crate::{Archive, Error, Metadata, Result, files};
 
@@ -82,8 +81,8 @@ impl ArchiveSet {
         })
     }
 
-    /// Archives that were removed after they had been listed are left out. If none is left, they
-    /// are listed again.
+    /// Archives that were removed after they had been listed are left out, unless reduced ones have
+    /// taken their place. If none is left, they are listed again.
     fn open_with<P: AsRef<Path>>(
         paths: &[P],
         is_tolerant: bool,
@@ -109,7 +108,13 @@ impl ArchiveSet {
         let mut unreadable = Vec::new();
         let mut empty = None;
         let mut gone = None;
-        for (base, opened) in bases.iter().zip(open_all(&bases, open)) {
+        for (base, opened) in bases.iter().zip(open_all(&bases, &open)) {
+            let opened = match opened {
+                Err(error) if error.is_missing_file() && is_listed(base, paths) => {
+                    open_successor(base, &bases, &open)?.unwrap_or(Err(error))
+                }
+                opened => opened,
+            };
             match opened {
                 // One of which no record is whole has lost some, which readers report.
                 Ok(archive) if archive.has_records() || archive.is_damaged => {
@@ -260,6 +265,24 @@ fn open_all(
         }
         std::iter::from_fn(|| jobs.pop()).collect()
     })
+}
+
+/// Opens the archive that has taken the place of one that has vanished, unless it was listed as
+/// well. `None` if there is none.
+fn open_successor(
+    base: &Path,
+    listed: &[PathBuf],
+    open: impl Fn(&Path) -> Result<Archive>,
+) -> Result<Option<Result<Archive>>> {
+    for _ in 0..LISTINGS {
+        let successor = files::successor(base)?.filter(|successor| !listed.contains(successor));
+        let Some(successor) = successor else { return Ok(None) };
+        match open(&successor) {
+            Err(error) if error.is_missing_file() => {}
+            opened => return Ok(Some(opened)),
+        }
+    }
+    Ok(None)
 }
 
 /// Returns whether an archive is one of a directory and not named itself.

@@ -230,7 +230,7 @@ fn what_lies_before_damage_is_returned_before_the_error() {
     let mut rows_ahead = Vec::new();
     let read = Columns::open(&selection, ..).unwrap().read_ahead(|rows| {
         rows_ahead.push(rows.timestamps.len());
-        Ok(())
+        Ok(true)
     });
     assert_eq!(rows_ahead, [8]);
     assert_eq!(read.unwrap_err().to_string(), error.to_string());
@@ -252,10 +252,16 @@ fn chunks_that_are_read_ahead_end_with_the_first_failure() {
     let mut ahead = Vec::new();
     let read = columns().read_ahead(|rows| {
         ahead.push((rows.timestamps.clone(), rows.columns(0)[0].numbers().collect()));
-        if ahead.len() < 3 { Ok(()) } else { Err(Error::NotFound { path: "third".into() }) }
+        if ahead.len() < 3 { Ok(true) } else { Err(Error::NotFound { path: "third".into() }) }
     });
     assert!(matches!(read, Err(Error::NotFound { .. })));
     assert_eq!(ahead, one_by_one[..3]);
+    let mut count = 0;
+    let read = columns().read_ahead(|_| {
+        count += 1;
+        Ok(count < 2)
+    });
+    assert!(read.is_ok() && count == 2, "ended by the caller");
 }
 
 #[test]

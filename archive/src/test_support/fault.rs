@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,43 @@ struct Disk {
     fault: Option<Fault>,
     is_broken: bool,
     writes: Vec<PathBuf>,
+    /// The process is killed before this number of further steps.
+    kill: Option<usize>,
+    is_killed: bool,
+}
+
+/// The panic that stands for the end of a killed process.
+#[derive(Debug)]
+struct Killed;
+
+/// Runs a process that is killed before one of its changes of the file system; `None` if it was.
+pub(crate) fn killed_before<T>(step: usize, process: impl FnOnce() -> T) -> Option<T> {
+    DISK.with_borrow_mut(|disk| disk.kill = Some(step));
+    let ended = panic::catch_unwind(AssertUnwindSafe(process));
+    heal();
+    match ended {
+        Ok(result) => Some(result),
+        Err(panic) if panic.is::<Killed>() => None,
+        Err(panic) => panic::resume_unwind(panic),
+    }
+}
+
+/// Ends the process if it is killed before this change of the file system.
+pub(crate) fn before_step() {
+    let is_killed = DISK.with_borrow_mut(|disk| {
+        let Some(left) = &mut disk.kill else { return false };
+        disk.is_killed = *left == 0;
+        *left = left.saturating_sub(1);
+        disk.is_killed
+    });
+    if is_killed {
+        panic::resume_unwind(Box::new(Killed));
+    }
+}
+
+/// Returns true while a killed process is unwound, which changes nothing.
+pub(crate) fn is_killed() -> bool {
+    DISK.with_borrow(|disk| disk.is_killed)
 }
 
 thread_local! {
@@ -45,6 +83,7 @@ pub(crate) fn heal() -> Vec<PathBuf> {
 
 /// Fails if this write is to, with some of its bytes at `offset`.
 pub(crate) fn before_write(file: &File, path: &Path, bytes: &[u8], offset: u64) -> io::Result<()> {
+    before_step();
     before_change()?;
     DISK.with_borrow_mut(|disk| {
         disk.writes.push(path.to_owned());

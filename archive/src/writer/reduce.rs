@@ -46,6 +46,8 @@ mod held;
 mod histogram_rows;
 mod output;
 mod pass;
+#[cfg(feature = "compression")]
+pub(crate) mod replace;
 mod rows;
 
 use std::ops::RangeInclusive;
@@ -128,9 +130,23 @@ impl<'a> Reduce<'a> {
     pub fn write(
         &self,
         writer: &mut ArchiveWriter,
-        watch: impl FnMut(Timestamp),
+        mut watch: impl FnMut(Timestamp),
     ) -> Result<ReducedSource> {
-        ReducePass::new(&self.selection, self.grid, &self.window, writer)?.run(watch)
+        let reduced = self.write_while(writer, |at| {
+            watch(at);
+            true
+        });
+        Ok(reduced?.unwrap_or_default())
+    }
+
+    /// Writes the reduced archive as [`write`](Self::write), as long as `go_on` returns `true`.
+    /// Returns `None` if it ended before.
+    fn write_while(
+        &self,
+        writer: &mut ArchiveWriter,
+        go_on: impl FnMut(Timestamp) -> bool,
+    ) -> Result<Option<ReducedSource>> {
+        ReducePass::new(&self.selection, self.grid, &self.window, writer)?.run(go_on)
     }
 }
 

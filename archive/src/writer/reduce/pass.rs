@@ -146,7 +146,12 @@ impl<'p, 'a> ReducePass<'p, 'a> {
         self
     }
 
-    pub(super) fn run(mut self, mut watch: impl FnMut(Timestamp)) -> Result<ReducedSource> {
+    /// Reduces all rows, as long as `go_on` returns `true` at the time of the last one read.
+    /// Returns `None` if it ended before.
+    pub(super) fn run(
+        mut self,
+        mut go_on: impl FnMut(Timestamp) -> bool,
+    ) -> Result<Option<ReducedSource>> {
         let columns = Columns::open(self.selection, self.window)?;
         #[cfg(test)]
         let columns = match self.limits {
@@ -154,19 +159,23 @@ impl<'p, 'a> ReducePass<'p, 'a> {
             None => columns,
         };
         let mut backward_records = 0;
+        let mut has_ended = false;
         columns.read_ahead(|chunk| {
             self.add(&chunk);
             backward_records = chunk.backward_records;
-            let Some(last) = chunk.timestamps.last().copied() else { return Ok(()) };
+            let Some(last) = chunk.timestamps.last().copied() else { return Ok(true) };
             self.settle(last);
             let ready = self.grid.interval(last).saturating_sub(LATEST);
             self.output.flush(self.grid.end(ready))?;
-            watch(last);
-            Ok(())
+            has_ended = !go_on(last);
+            Ok(!has_ended)
         })?;
+        if has_ended {
+            return Ok(None);
+        }
         self.end();
         self.output.finish()?;
-        Ok(ReducedSource { backward_records })
+        Ok(Some(ReducedSource { backward_records }))
     }
 
     fn add(&mut self, chunk: &ChunkRows) {

@@ -1,5 +1,5 @@
 mod extremes;
-mod growth;
+pub(super) mod growth;
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn reduced_by<'a>(
     let reduce = Reduce::new(selection, interval).origin(at(0.0));
     let Reduce { selection, window, grid } = &reduce;
     let pass = ReducePass::new(selection, *grid, window, &mut writer).unwrap();
-    pass.by_rows(rows).run(|_| {}).unwrap();
+    pass.by_rows(rows).run(|_| true).unwrap();
     writer.finish().unwrap();
     let report = check::check(&base).unwrap();
     assert!(report.worst() < Some(Severity::Warning), "{:?}", report.findings());

@@ -13,27 +13,28 @@ use crate::analysis::summary::summarize;
 use crate::scan::SelectedMetric;
 
 /// What an engine says of each counter, by the names of metric and instance.
-type Found = BTreeMap<(String, String), f64>;
+pub(in crate::writer::reduce) type Found = BTreeMap<(String, String), f64>;
 
-fn key(archive: &Archive, metric: &SelectedMetric, id: Option<InstanceId>) -> (String, String) {
-    let identities = metric.desc.indom.and_then(|indom| archive.metadata().identities(indom));
+fn key(source: Source<'_>, metric: &SelectedMetric, id: Option<InstanceId>) -> (String, String) {
+    let identities = metric.desc.indom.and_then(|indom| source.metadata().identities(indom));
     let name = identities.zip(id).and_then(|(all, id)| all.name_at(id, Timestamp::MAX));
     (metric.name.clone(), name.unwrap_or_default().to_owned())
 }
 
-fn summarized(
-    archive: &Archive,
+pub(in crate::writer::reduce) fn summarized<'a>(
+    source: impl Into<Source<'a>>,
     decrease: Decrease,
     span: RangeInclusive<Timestamp>,
 ) -> [Found; 2] {
-    let mut selection = Selection::new(archive);
+    let source = source.into();
+    let mut selection = Selection::new(source);
     selection.select(ORDERS);
     selection.select(BYTES);
     let mut found = [Found::new(), Found::new()];
     for summary in summarize(&selection, span, decrease).unwrap() {
         for instance in &summary.instances {
             let Some(statistics) = &instance.statistics else { continue };
-            let key = key(archive, &summary.metric, instance.instance);
+            let key = key(source, &summary.metric, instance.instance);
             found[0].insert(key.clone(), statistics.sum);
             found[1].insert(key, statistics.time_average);
         }
@@ -41,8 +42,13 @@ fn summarized(
     found
 }
 
-fn reported(archive: &Archive, decrease: Decrease, span: &RangeInclusive<Timestamp>) -> [Found; 2] {
-    let mut selection = Replay::open(archive).decrease(decrease);
+pub(in crate::writer::reduce) fn reported<'a>(
+    source: impl Into<Source<'a>>,
+    decrease: Decrease,
+    span: &RangeInclusive<Timestamp>,
+) -> [Found; 2] {
+    let source = source.into();
+    let mut selection = Replay::open(source).decrease(decrease);
     selection.select(ORDERS);
     selection.select(BYTES);
     let replay = selection.load().unwrap();
@@ -53,14 +59,18 @@ fn reported(archive: &Archive, decrease: Decrease, span: &RangeInclusive<Timesta
         let values = sample.iter().flat_map(|sample| &sample.values);
         for (metric, values) in metrics.iter().zip(values) {
             for (instance, value) in values {
-                found.insert(key(archive, metric, *instance), value.as_f64().unwrap());
+                found.insert(key(source, metric, *instance), value.as_f64().unwrap());
             }
         }
         found
     })
 }
 
-fn assert_alike(one: &Found, other: &Found, tolerance: f64) -> Result<(), TestCaseError> {
+pub(in crate::writer::reduce) fn assert_alike(
+    one: &Found,
+    other: &Found,
+    tolerance: f64,
+) -> Result<(), TestCaseError> {
     prop_assert!(one.keys().eq(other.keys()), "{one:?}\n{other:?}");
     for (one_value, other_value) in one.values().zip(other.values()) {
         let difference = (one_value - other_value).abs();
@@ -111,14 +121,14 @@ proptest! {
 const HISTOGRAM: &str = "mmv.shop.latency";
 
 #[derive(Debug, Clone)]
-enum Second {
+pub(in crate::writer::reduce) enum Second {
     Counts(u8),
     Restart(u8),
     Mark(u8),
     Silence,
 }
 
-fn second() -> impl Strategy<Value = Second> {
+pub(in crate::writer::reduce) fn second() -> impl Strategy<Value = Second> {
     prop_oneof![
         12 => any::<u8>().prop_map(Second::Counts),
         1 => any::<u8>().prop_map(Second::Restart),
@@ -128,7 +138,7 @@ fn second() -> impl Strategy<Value = Second> {
 }
 
 /// Writes a histogram of four buckets, of which those that have counted are logged; a second each.
-fn histogram(seconds: &[Second]) -> TestArchive {
+pub(in crate::writer::reduce) fn histogram(seconds: &[Second]) -> TestArchive {
     let bucket = format!("{HISTOGRAM}.bucket");
     let sum = format!("{HISTOGRAM}.sum");
     let names = ["4..5", "6..7", "8..11", "12.."];
@@ -166,8 +176,11 @@ fn histogram(seconds: &[Second]) -> TestArchive {
     builder.finish()
 }
 
-fn quantiles(archive: &Archive, span: &RangeInclusive<Timestamp>) -> Vec<Option<f64>> {
-    let mut selection = Replay::open(archive);
+pub(in crate::writer::reduce) fn quantiles<'a>(
+    source: impl Into<Source<'a>>,
+    span: &RangeInclusive<Timestamp>,
+) -> Vec<Option<f64>> {
+    let mut selection = Replay::open(source);
     selection.select(HISTOGRAM);
     assert_eq!(selection.quantiles(&[0.0, 0.5, 0.9, 0.99, 1.0]), 1);
     let replay = selection.load().unwrap();
