@@ -29,6 +29,9 @@
 //! | the end of an archive and the next one | such a step 1 ms after the last record; numbers of series become invalid |
 //! | damage that was [skipped](Walk::recover) | such a step |
 //!
+//! When the archive that is read is replaced by its [reduced](pcp_archive::reduce) form, as the agent
+//! does with old ones, the walk goes on there with the first record that is later.
+//!
 //! A walk that resumes from a [`Position`] reads the archive from its start to know the same series
 //! as the walk that stored it: the steps before it are marked as [repeated](Step::is_repeated),
 //! those after it are the same to the byte.
@@ -45,7 +48,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use pcp_archive::follow::Follower;
-use pcp_archive::{Result, Timestamp};
+use pcp_archive::internal::{original_base, successor};
+use pcp_archive::{Error, Result, Timestamp};
 
 pub use catalog::Catalog;
 pub(crate) use catalog::nanos;
@@ -204,7 +208,8 @@ impl fmt::Debug for Walk {
 impl Walk {
     /// Creates a walk over the archives of a host.
     ///
-    /// If the archive of a position is gone, it begins with the first archive that begins
+    /// If the archive of a position was replaced by its reduced form, the walk begins with the first
+    /// record of that which is later. If it is gone, it begins with the first archive that begins
     /// later ([`is_position_lost`](Self::is_position_lost)).
     ///
     /// # Errors
@@ -224,8 +229,13 @@ impl Walk {
             }
             Start::NewestArchive | Start::NewestValues => queue.skip_begun(Timestamp::MAX, true)?,
             Start::Position(position) => {
+                let original = original_base(Path::new(&position.archive));
                 if queue.skip_to(|base| name_of(base) == position.archive)? {
                     resume = Some(position);
+                } else if queue
+                    .skip_to(|base| name_of(&original_base(base)) == name_of(&original))?
+                {
+                    seek = Some(just_after(position.time));
                 } else {
                     is_position_lost = true;
                     queue.skip_begun(Timestamp::from_nanos(position.time.into()), false)?;
@@ -372,8 +382,29 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads a record, and returns false if there is none yet.
+    /// Reads a record, and returns false if there is none yet. An archive that was replaced ends.
     fn read(&mut self) -> Result<bool> {
+        match self.read_record() {
+            Err(Error::Missing { .. } | Error::NotFound { .. }) if self.is_replaced()? => {
+                if let Some(follower) = &self.follower {
+                    self.queue.give_back(follower.base());
+                }
+                self.seek = Some(just_after(self.position.time));
+                self.mark(StepKind::EndOfArchive);
+                Ok(true)
+            }
+            read => read,
+        }
+    }
+
+    /// Returns true if the reduced form of the archive that is read has taken its place.
+    fn is_replaced(&self) -> Result<bool> {
+        let Some(follower) = &self.follower else { return Ok(false) };
+        Ok(successor(follower.base())?.is_some())
+    }
+
+    /// Reads a record, and returns false if there is none yet.
+    fn read_record(&mut self) -> Result<bool> {
         let Some(follower) = &mut self.follower else { return Ok(false) };
         if let Some((volume, offset)) = self.chosen.pop_front() {
             follower.move_to(volume, offset)?;
@@ -438,6 +469,11 @@ impl Walk {
             catalog: &self.catalog,
         }
     }
+}
+
+/// Returns the time after one in nanoseconds since 1970 UTC.
+fn just_after(nanos: i64) -> Timestamp {
+    Timestamp::from_nanos(i128::from(nanos) + 1)
 }
 
 fn name_of(base: &Path) -> String {

@@ -5,7 +5,10 @@
 //! [done](HostQueue::done); its end is stored in the file before any of it is sent.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pcp_archive::internal::original_base;
 
 use super::batch::Batch;
 use super::series::{Point, SeriesTable};
@@ -89,9 +92,9 @@ pub(crate) struct HostQueue {
 /// Archives that were read or listed.
 #[derive(Debug, Default)]
 struct SeenArchives {
-    /// The base names of archives that were read.
+    /// The base names of archives that were read, before they were reduced.
     read: BTreeSet<String>,
-    /// The base names of the last listing, in order.
+    /// The base names of the last listing, in order, likewise.
     listed: Vec<String>,
     at: Option<Instant>,
 }
@@ -316,14 +319,17 @@ impl HostQueue {
     fn list_archives(&mut self) {
         // The walk reports errors.
         if let Ok(bases) = self.archives.bases() {
-            let names = bases.iter().filter_map(|base| base.file_name()?.to_str());
-            self.seen.listed = names.map(str::to_owned).collect();
+            let originals = bases.iter().map(|base| original_base(base));
+            let names = originals.filter_map(|base| base.file_name()?.to_str().map(str::to_owned));
+            self.seen.listed = names.collect();
         }
         self.seen.at = Some(Instant::now());
     }
 
     /// Detects listed archives that the walk did not read because retention deleted them.
     fn note_archive(&mut self, archive: &str, timestamp: i64, is_repeated: bool) {
+        let archive = original_base(Path::new(archive));
+        let archive = archive.to_str().unwrap_or_default();
         if !self.seen.read.contains(archive) {
             let seen = &self.seen;
             let mut before = seen.listed.iter().take_while(|name| *name != archive);

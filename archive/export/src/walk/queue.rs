@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hashbrown::HashSet;
 use pcp_archive::follow::start_of;
+use pcp_archive::internal::original_base;
 use pcp_archive::{Result, Timestamp};
 
 use crate::tree::Archives;
@@ -13,7 +14,8 @@ use crate::tree::Archives;
 #[derive(Debug)]
 pub(super) struct Queue {
     archives: Archives,
-    /// Archives that were taken or skipped.
+    /// The original names of archives that were taken or skipped: one and its reduced form are the
+    /// same archive.
     done: HashSet<PathBuf>,
     newest: Option<Timestamp>,
 }
@@ -27,14 +29,19 @@ impl Queue {
     pub(super) fn take(&mut self) -> Result<Option<PathBuf>> {
         let Some(next) = self.peek()? else { return Ok(None) };
         self.newest = self.newest.max(start_of(&next).ok());
-        self.done.insert(next.clone());
+        self.done.insert(original_base(&next));
         Ok(Some(next))
+    }
+
+    /// Returns an archive that was taken, since its reduced form has taken its place.
+    pub(super) fn give_back(&mut self, base: &Path) {
+        self.done.remove(&original_base(base));
     }
 
     /// Returns the next archive without taking it.
     pub(super) fn peek(&self) -> Result<Option<PathBuf>> {
         for base in self.archives.bases()? {
-            if self.done.contains(&base) {
+            if self.done.contains(&original_base(&base)) {
                 continue;
             }
             // An archive without a label is taken, so that its error is reported.
@@ -53,7 +60,7 @@ impl Queue {
     pub(super) fn skip_to(&mut self, is_wanted: impl Fn(&Path) -> bool) -> Result<bool> {
         let bases = self.archives.bases()?;
         let Some(at) = bases.iter().position(|base| is_wanted(base)) else { return Ok(false) };
-        self.done.extend(bases.into_iter().take(at));
+        self.done.extend(bases.iter().take(at).map(|base| original_base(base)));
         Ok(true)
     }
 
@@ -65,7 +72,7 @@ impl Queue {
         if keeps_last {
             begun.pop();
         }
-        self.done.extend(begun);
+        self.done.extend(begun.iter().map(|base| original_base(base)));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use pcp_archive::internal::{Replaced, remove_archive, replace_by_reduced};
 use pcp_archive::{ArchiveSet, InstanceId, Pmid, Source};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -556,4 +557,74 @@ fn archives_that_cannot_be_listed_are_nothing_to_pass_by() {
     assert_eq!(walk.recover(), None);
     fs::rename(&elsewhere, &path).unwrap();
     assert_eq!(all(&mut walk), []);
+}
+
+/// Writes an archive of ten seconds in two volumes, and another one.
+fn two_archives(directory: &Path) -> [PathBuf; 2] {
+    let [old, next] = ["20231114.22.13", "20231115.00.00"].map(|name| directory.join(name));
+    let row = |second: i32| (second, [("mmv.shop.orders", 100 + second)]);
+    let builder = begin(&old).metric("mmv.shop.orders", "u64 counter count");
+    builder.rows((0..5).map(row)).volume().rows((5..11).map(row)).finish();
+    let builder = begin(&next).metric("mmv.shop.orders", "u64 counter count");
+    builder.rows((20..22).map(row)).finish();
+    [old, next]
+}
+
+fn replace(base: &Path) {
+    let interval = std::time::Duration::from_secs(4);
+    let replaced = replace_by_reduced(base, interval, None, &mut || true).unwrap();
+    assert!(matches!(replaced, Replaced::By(_)));
+    remove_archive(base).unwrap();
+}
+
+/// Returns the seconds of the records with values.
+fn seconds(seen: &[Seen]) -> Vec<i64> {
+    let start = i64::try_from(at(0).as_nanos()).unwrap();
+    let records = seen.iter().filter(|seen| seen.kind == StepKind::Record);
+    records.map(|seen| (seen.timestamp - start) / 1_000_000_000).collect()
+}
+
+#[test]
+fn replaced_archive_goes_on_with_what_was_not_read() {
+    let every = (0..11).chain(20..22).collect::<Vec<i64>>();
+    for read in 0..=12 {
+        let directory = scratch();
+        let [old, _] = two_archives(directory.path());
+        let mut walk = walk(directory.path(), Start::First);
+        let mut seen = Vec::new();
+        for _ in 0..read {
+            seen.push(Seen::of(&walk.next().unwrap().unwrap()));
+        }
+        replace(&old);
+        seen.extend(all(&mut walk));
+        // The first volume stays open, and the second one is if it was begun.
+        let expected = match read {
+            0 => vec![0, 4, 8, 10, 20, 21],
+            1..=5 => vec![0, 1, 2, 3, 4, 8, 10, 20, 21],
+            _ => every.clone(),
+        };
+        assert_eq!(seconds(&seen), expected, "{read} steps read before");
+    }
+}
+
+#[test]
+fn position_in_a_replaced_archive_resumes_in_its_reduced_form() {
+    let directory = scratch();
+    let [old, _] = two_archives(directory.path());
+    let steps = all(&mut walk(directory.path(), Start::First));
+    replace(&old);
+    for (number, step) in steps.iter().enumerate() {
+        let mut resumed = walk(directory.path(), Start::Position(step.position.clone()));
+        assert!(!resumed.is_position_lost());
+        let mut left = Vec::new();
+        while let Some(step) = resumed.next().unwrap() {
+            if !step.is_repeated {
+                left.push(Seen::of(&step));
+            }
+        }
+        let last = seconds(&steps[..=number]).pop().unwrap_or(-1);
+        let mut expected = vec![0, 4, 8, 10, 20, 21];
+        expected.retain(|second| *second > last);
+        assert_eq!(seconds(&left), expected, "after {last} s");
+    }
 }
