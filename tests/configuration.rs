@@ -58,9 +58,14 @@ fn a_file_that_is_not_there_is_refused_and_a_good_one_is_not() {
     let good = mmv_agent(&["check-config"], &file);
     assert!(good.status.success(), "{good:?}");
     let groups = "slow each 60s, mmv-agent rarely each 600s, mmv-agent each 60s, default each 2s";
+    let stdout = String::from_utf8_lossy(&good.stdout);
+    let (settings, retention) = stdout.split_once("; samples kept for ").expect("retention");
     let expected =
-        format!("{}: valid: MMV files in /m, archives in /a; groups: {groups}\n", file.display());
-    assert_eq!(String::from_utf8_lossy(&good.stdout), expected);
+        format!("{}: valid: MMV files in /m, archives in /a; groups: {groups}", file.display());
+    assert_eq!(settings, expected);
+    let tiers =
+        "14d, then a value each 1m up to 90d, then a value each 1h up to 730d; for 1000 values";
+    assert!(retention.starts_with(tiers) && retention.contains(" of 10.0 GB: "), "{retention}");
 }
 
 #[test]

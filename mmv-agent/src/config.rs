@@ -16,6 +16,7 @@ mod own_groups;
 mod owners;
 mod pins;
 mod pmlogger;
+mod retention;
 mod settings;
 mod shared_file_system;
 mod values;
@@ -35,9 +36,12 @@ pub(crate) use owners::{OwnerLimits, OwnersLimits};
 #[cfg(test)]
 pub(crate) use pins::PinnedTo;
 pub(crate) use pins::Pins;
+pub(crate) use retention::Retention;
+#[cfg(test)]
+pub(crate) use retention::Tier;
 pub(crate) use settings::{
     ANY_USER, CompressionPolicy, Destination, FixedSettings, FlightRecorderSettings, Group,
-    InstancePattern, Limits, LogMode, ReloadableSettings, Retention, Rotation, Settings,
+    InstancePattern, Limits, LogMode, ReloadableSettings, Rotation, Settings,
 };
 pub(crate) use values::{SyncPolicy, parse_duration};
 
@@ -57,7 +61,14 @@ impl Settings {
         });
         let default = format!("default each {:?}", reloadable.interval);
         let groups = groups.chain([default]).collect::<Vec<_>>().join(", ");
-        format!("MMV files in {}, {archives}; groups: {groups}", fixed.mmv_dir.display())
+        let retention = match &fixed.destination {
+            Destination::Directory(_) => {
+                format!("; {}", reloadable.retention.summary(reloadable.interval))
+            }
+            Destination::Base(_) => String::new(),
+        };
+        let mmv_dir = fixed.mmv_dir.display();
+        format!("MMV files in {mmv_dir}, {archives}; groups: {groups}{retention}")
     }
 
     /// Returns the file that keeps state for the next run; `None` if the user named the archive
@@ -122,8 +133,9 @@ mod tests {
         };
         let mut settings =
             Settings::new("/m".into(), Destination::Directory("/a".into()), Duration::from_secs(1));
-        let expected = "MMV files in /m, archives in /a; groups: default each 1s";
-        assert_eq!(settings.summary(), expected);
+        let expected = "MMV files in /m, archives in /a; groups: default each 1s; samples kept for \
+                        14d, then a value each 1m up to 90d, then a value each 1h up to 730d; ";
+        assert!(settings.summary().starts_with(expected), "{}", settings.summary());
         settings.fixed.destination = Destination::Base("/b".into());
         settings.reloadable.groups = vec![
             group("slow", Some(Duration::from_secs(60)), LogMode::OnChange),

@@ -147,6 +147,7 @@ impl RecorderLimits {
                 age: Some(self.span),
                 size: Some(size),
                 free: Some(2 * self.volume),
+                tiers: Vec::new(),
             },
             compression: CompressionPolicy {
                 method: Some(Compression::Zstd),
@@ -319,8 +320,7 @@ impl Archives {
     fn count(&mut self, shared: &SharedStatus) {
         let kept = shared.kept();
         let written = shared.bytes();
-        let bytes = kept.bytes + written.saturating_sub(self.counted);
-        shared.set_kept(kept.archives, bytes, kept.free);
+        shared.set_kept_bytes(kept.bytes + written.saturating_sub(self.counted));
         self.counted = written;
     }
 

@@ -1,12 +1,12 @@
 //! Work that may wait for a disk or take long, on a thread of its own.
 //!
 //! Input: tasks from the sampler, the loader and the archive writer. Output: the state file;
-//! repaired, compressed and deleted archives; removed files of dead processes.
+//! repaired, compressed, reduced and deleted archives; removed files of dead processes.
 //!
 //! Invariant: the archive that is being written is never touched.
 
 mod archive_directory;
-mod compressor;
+mod background;
 mod owner_recovery;
 mod repair;
 mod retention;

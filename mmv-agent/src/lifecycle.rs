@@ -11,6 +11,7 @@ mod own_metrics;
 mod removal;
 mod restarts;
 mod rig;
+mod tiers;
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};

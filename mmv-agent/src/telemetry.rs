@@ -23,5 +23,5 @@ pub(crate) use rate_meter::RateMeter;
 pub(crate) use shared_status::{CompressedVolume, SharedStatus};
 pub(crate) use status::{
     FileReport, FlightRecorderStatus, Forecast, GroupStatus, Lateness, MetricUsage, OwnerStatus,
-    OwnerUsage, SourceStatus, Status,
+    OwnerUsage, RetainedTier, SourceStatus, Status,
 };

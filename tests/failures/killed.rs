@@ -1,5 +1,6 @@
-//! A process that is killed before any step of creating, deleting, compressing or repairing an
-//! archive: PCP's readers and ours read the directory, and the next start removes what is left.
+//! A process that is killed before any step of creating, deleting, compressing, reducing or
+//! repairing an archive: PCP's readers and ours read the directory, and the next start removes
+//! what is left.
 //!
 //! The steps are counted in the thread that takes them, so that their order does not depend on
 //! what other threads do meanwhile.
@@ -11,6 +12,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use nix::sys::signal::Signal;
 use pcp_archive::check::{Severity, check};
+use pcp_archive::internal::original_base;
 
 use super::half_made::{assert_readable, assert_readable_after_kill, names};
 use crate::harness::agent::Agent;
@@ -213,6 +215,34 @@ fn killed_while_compressing_volume_directory_stays_readable() {
     // Created, written, renamed, and the plain one removed.
     assert!(steps >= 4, "only {steps} steps");
     assert_eq!(left.len(), 1);
+}
+
+#[test]
+fn killed_while_reducing_archive_directory_stays_readable() {
+    if shim::library().is_none() {
+        return;
+    }
+    let archives = with_archives(3);
+    let host = Agent::host_directory(&archives);
+    let originals = assert_complete(&host);
+    // PCP 6.0.3 reads xz.
+    let config = "[compression]\nmethod = \"xz\"\n\
+                  [retention]\nage = \"1ms\"\n\
+                  [[retention.tier]]\ninterval = \"10ms\"\nage = \"1000d\"\n";
+    let stem = originals[0].file_name().and_then(|name| name.to_str()).expect("UTF-8");
+    let reduced = format!("{stem}.10ms.meta");
+    let is_reduced = |host: &Path| names(host).contains(&reduced);
+    let (steps, left) = killed_until(&archives, config, "reducer", is_reduced);
+    // Three files created and written, metadata and index again, all moved, the metadata twice.
+    assert!(steps >= 20, "only {steps} steps");
+    let stems = |bases: &[PathBuf]| {
+        let bases = bases.iter().map(|base| original_base(base));
+        let mut stems: Vec<_> =
+            bases.map(|base| base.file_name().expect("a name").to_owned()).collect();
+        stems.sort();
+        stems
+    };
+    assert_eq!(stems(&left)[..3], stems(&originals), "each archive once");
 }
 
 /// Runs `mmv-archive`, killed before a step; to its end without one.

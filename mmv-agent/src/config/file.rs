@@ -207,7 +207,8 @@ mod tests {
         let rotation = Rotation { volume_size: 1_000_000, volume_time, daily: false };
         assert_eq!(settings.rotation, rotation);
         let age = Some(Duration::from_secs(2 * 86_400));
-        assert_eq!(settings.retention, Retention { age, size: None, free: Some(1_000_000_000) });
+        let free = Some(1_000_000_000);
+        assert_eq!(settings.retention, Retention { age, size: None, free, tiers: Vec::new() });
         let after = Duration::from_secs(1);
         let compression = CompressionPolicy { method: Some(Compression::Zstd), after };
         assert_eq!(settings.compression, compression);
@@ -263,6 +264,14 @@ mod tests {
             (
                 "[[group]]\nname = \"a\"\nmetrics = [\"a\"]\n[[group]]\nname = \"a\"\nmetrics = [\"b\"]",
                 "agent.toml:5:8: group[1].name: there is already a group \"a\"",
+            ),
+            (
+                "[retention]\nage = \"2d\"\n[[retention.tier]]\ninterval = \"1m\"\nage = \"1d\"",
+                "agent.toml:1:1: retention: tier 1: age 1d is not longer than 2d of retention.age",
+            ),
+            (
+                "[[retention.tier]]\ninterval = \"0s\"\nage = \"1d\"",
+                "agent.toml:2:12: retention.tier[0].interval: \"0s\" is not",
             ),
             ("[hindsight]\nspann = \"1m\"", "agent.toml:2:1: hindsight.spann: unknown field"),
             (
@@ -375,6 +384,7 @@ mod tests {
             "[group]",
             "rotation",
             "retention",
+            "[retention.tier]",
             "compression",
             "limits",
             "owner.4711",
@@ -383,6 +393,7 @@ mod tests {
             let found = match table {
                 "" => &example,
                 "[group]" => example["group"][0].as_table().unwrap(),
+                "[retention.tier]" => example["retention"]["tier"][0].as_table().unwrap(),
                 "owner.4711" => example["owner"]["4711"].as_table().unwrap(),
                 table => example[table].as_table().unwrap(),
             };

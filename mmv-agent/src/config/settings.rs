@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::directories;
 use super::owners::OwnersLimits;
 use super::pins::Pins;
+use super::retention::Retention;
 use super::values::{self, SyncPolicy};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -192,26 +193,6 @@ pub(crate) struct Rotation {
     pub daily: bool,
 }
 
-/// Rules for deleting closed archives, the oldest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Retention {
-    /// Delete archives whose newest data is older than this.
-    #[serde(deserialize_with = "values::interval_or_none")]
-    pub age: Option<Duration>,
-    /// Delete archives while all together are larger than this.
-    #[serde(deserialize_with = "values::size_or_none")]
-    pub size: Option<u64>,
-    /// Delete archives while the file system has less free space than this.
-    #[serde(deserialize_with = "values::size_or_none")]
-    pub free: Option<u64>,
-}
-
-impl Retention {
-    /// Deletes nothing.
-    pub(crate) const NONE: Self = Self { age: None, size: None, free: None };
-}
-
 /// Rules for compressing data volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -325,13 +306,6 @@ impl Default for ReloadableSettings {
 impl Default for Rotation {
     fn default() -> Self {
         Self { volume_size: 100_000_000, volume_time: None, daily: true }
-    }
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        let age = Some(Duration::from_secs(14 * 86_400));
-        Self { age, size: Some(10_000_000_000), free: Some(256_000_000) }
     }
 }
 

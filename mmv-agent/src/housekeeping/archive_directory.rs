@@ -2,14 +2,14 @@
 //!
 //! Only names that the agent gives are considered; other files belong to other programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use pcp_archive::internal::unfinished_archives;
+use pcp_archive::internal::{original_base, reduced_interval, unfinished_archives};
 
 /// Suffixes of compressed files.
 const COMPRESSED: [&str; 4] = ["xz", "zst", "gz", "bz2"];
@@ -51,6 +51,11 @@ impl ArchiveFiles {
     /// Returns true if its last volume is compressed, as only in a closed archive.
     pub(super) fn ends_compressed(&self) -> bool {
         self.members.last().is_some_and(|member| member.compressed)
+    }
+
+    /// Returns the interval that the archive was reduced to; zero if it has all samples.
+    pub(super) fn interval(&self) -> Duration {
+        reduced_interval(&self.base).unwrap_or_default()
     }
 
     /// Returns the time of the last write to one of its files.
@@ -117,8 +122,11 @@ fn member(name: &str) -> Option<(&str, ArchiveFileKind, bool)> {
     is_ours(stem).then_some((stem, kind, suffix.is_some()))
 }
 
-/// Returns true for an archive name `YYYYMMDD.HH.MM`, with or without `-01` and so on.
+/// Returns true for an archive name `YYYYMMDD.HH.MM`, with or without `-01` and so on, and with
+/// the interval that it was reduced to.
 fn is_ours(stem: &str) -> bool {
+    let original = original_base(Path::new(stem));
+    let Some(stem) = original.to_str() else { return false };
     let (start, number) = match stem.split_once('-') {
         Some((start, number)) => (start, Some(number)),
         None => (stem, None),
@@ -190,6 +198,17 @@ pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(left)
 }
 
+/// Returns archives without metadata of which there is a complete one with another interval: an
+/// agent was killed while it replaced one by the other, or a reader may still read the old one.
+pub(super) fn superseded(archives: &[ArchiveFiles]) -> Vec<PathBuf> {
+    let complete = archives.iter().filter(|found| found.has_metadata());
+    let complete: BTreeSet<PathBuf> = complete.map(|found| original_base(&found.base)).collect();
+    let rest = archives
+        .iter()
+        .filter(|found| !found.has_metadata() && complete.contains(&original_base(&found.base)));
+    rest.map(|found| found.base.clone()).collect()
+}
+
 /// Returns the possible compressed copies of a plain file.
 pub(super) fn compressed_twins(plain: &Path) -> impl Iterator<Item = PathBuf> {
     let twins = COMPRESSED.map(|suffix| {
@@ -251,6 +270,31 @@ mod tests {
         assert_eq!(found[0].bytes(), 16);
         assert!(!found[0].ends_compressed());
         assert!(found[1].has_metadata() && !found[2].has_metadata());
+    }
+
+    #[test]
+    fn archive_without_metadata_is_superseded_by_one_of_another_interval() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(
+            dir.path(),
+            &[
+                "20231114.22.13.0",
+                "20231114.22.13.1m.0",
+                "20231114.22.13.1m.meta",
+                "20231115.22.13.0",
+                "20231115.22.13.meta",
+                "20231115.22.13.1m.0.zst",
+                "20231115.22.13.1m.index",
+                "20231116.22.13.0",
+                "20231117.22.13.1h.0",
+                "20231117.22.13.60m.meta",
+            ],
+        );
+        let found = archives(dir.path()).unwrap();
+        let expected = ["20231114.22.13", "20231115.22.13.1m"];
+        assert_eq!(superseded(&found), expected.map(|name| dir.path().join(name)));
+        let intervals: Vec<_> = found.iter().map(|found| found.interval().as_secs()).collect();
+        assert_eq!(intervals, [0, 60, 0, 60, 0, 3600]);
     }
 
     #[test]

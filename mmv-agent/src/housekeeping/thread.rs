@@ -5,8 +5,8 @@
 //! | saves the loader's state | at once if there are new PMIDs, else within seconds |
 //! | repairs archives that an earlier run left open | at the start |
 //! | deletes closed archives ([`retention`]) | when one was closed, and every ten seconds |
-//! | has closed volumes compressed ([`compressor`](super::compressor)), one at a time | when they
-//! are old enough |
+//! | has closed volumes compressed, then old archives reduced, one at a time in the
+//! [`background`](super::background) | when they are old enough |
 //! | removes files of dead processes ([`removal`]) | when the loader requests it |
 //!
 //! It never touches the archive that is being written ([`SharedStatus::writing`]).
@@ -20,14 +20,14 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, never, select};
 use nix::sys::statvfs::statvfs;
 use pcp_archive::Compression;
-use pcp_archive::compress::is_same;
-use pcp_archive::internal::remove_archive;
-use pcp_types::Timestamp;
+use pcp_archive::compress::{Effort, compress_volume, is_same};
+use pcp_archive::internal::{Replaced, member_files, remove_archive, replace_by_reduced};
+use pcp_types::{Timestamp, format_interval};
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
 
 use super::archive_directory::{self, ArchiveFile, ArchiveFileKind, ArchiveFiles};
-use super::compressor::{Compressor, Done};
+use super::background::{BackgroundWork, Done};
 use super::repair::{self, Outcome};
 use super::retention::{self, ClosedArchive};
 use super::retention_clock::RetentionClock;
@@ -37,7 +37,7 @@ use crate::config::{CompressionPolicy, ReloadableSettings, Retention};
 use crate::discovery::{DeadFile, NotRemoved, RemovalOutcome, removal};
 use crate::lock::Lock;
 use crate::moment::Moment;
-use crate::telemetry::{CompressedVolume, SharedStatus, micros};
+use crate::telemetry::{CompressedVolume, RetainedTier, SharedStatus, micros};
 
 /// Interval of retention, and of saving state without new PMIDs. Losing the latter costs a mark,
 /// so a program that restarts all the time is not worth a write each time.
@@ -54,6 +54,12 @@ const BUSY_RETENTION_INTERVAL: Duration = Duration::from_secs(1);
 const CLOCK_SAVE_INTERVAL: Duration = Duration::from_secs(3_600);
 const JUMPED: &str = "the clock was set forward: archives are not deleted for their age by the \
     new time until the agent has run for retention.age";
+
+/// Time for which the files of a replaced archive stay, for readers that have opened it.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// Time until an archive that could not be reduced is tried again.
+const REDUCTION_RETRY_INTERVAL: Duration = Duration::from_secs(3_600);
 
 const NO_ROOM: &str = "retention limit exceeded: no closed archive is left to delete";
 
@@ -92,8 +98,8 @@ impl LatestLoaderState {
     }
 }
 
-/// Rules for deletion and compression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Rules for deletion, compression and reduction.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HousekeepingRules {
     pub retention: Retention,
     pub compression: CompressionPolicy,
@@ -104,7 +110,7 @@ pub(crate) struct HousekeepingRules {
 
 impl HousekeepingRules {
     pub(crate) fn new(settings: &ReloadableSettings) -> Self {
-        let retention = settings.retention;
+        let retention = settings.retention.clone();
         let compression = settings.compression;
         Self { retention, compression, is_short_lived: false }
     }
@@ -119,6 +125,8 @@ pub(crate) struct Leftovers {
     abandoned: Vec<PathBuf>,
     /// Archives whose creation or deletion was interrupted.
     unfinished: Vec<PathBuf>,
+    /// Archives without metadata of which there is a complete one with another interval.
+    superseded: Vec<PathBuf>,
     /// Useless files.
     files: Vec<PathBuf>,
 }
@@ -127,7 +135,7 @@ impl Leftovers {
     /// Returns the base names that archives of this run must not have, since this thread repairs
     /// or removes what it finds under them.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &Path> {
-        let all = self.archives.iter().chain(&self.unfinished);
+        let all = self.archives.iter().chain(&self.unfinished).chain(&self.superseded);
         all.map(PathBuf::as_path)
     }
 }
@@ -155,8 +163,14 @@ pub(crate) struct Housekeeper {
     clock: RetentionClock,
     /// Time of the last save of the clock, and its number of jumps.
     clock_saved: Option<(Duration, usize)>,
-    /// Archive of the volume being compressed, and whether retention wants to delete it.
-    compressing: Option<(PathBuf, bool)>,
+    /// The archive that is worked on in the background, and whether retention wants to delete it.
+    in_work: Option<(PathBuf, bool)>,
+    /// The oldest archive that is to be reduced, and its new interval.
+    reducible: Option<(PathBuf, Duration)>,
+    /// Archives that cannot be reduced, and when that was tried.
+    irreducible: BTreeMap<PathBuf, Instant>,
+    /// Archives that reduced ones have replaced, and when.
+    replaced: Vec<(PathBuf, Instant)>,
     /// Set when [`Task::End`] was received.
     is_ending: bool,
     /// Held until this thread ends, which is the last one.
@@ -189,7 +203,10 @@ impl Housekeeper {
             begun: since_boot(),
             clock,
             clock_saved: None,
-            compressing: None,
+            in_work: None,
+            reducible: None,
+            irreducible: BTreeMap::new(),
+            replaced: Vec::new(),
             lock: None,
         }
     }
@@ -204,8 +221,16 @@ impl Housekeeper {
     pub(crate) fn leftovers(&self) -> Leftovers {
         let Some(directory) = self.directory.as_deref() else { return Leftovers::default() };
         let archives = archive_directory::archives(directory).unwrap_or_default();
+        let superseded = archive_directory::superseded(&archives);
+        let mut others = Vec::new();
+        for found in archives {
+            if !superseded.contains(&found.base) {
+                others.push(found.base);
+            }
+        }
         Leftovers {
-            archives: archives.into_iter().map(|found| found.base).collect(),
+            archives: others,
+            superseded,
             abandoned: archive_directory::abandoned(directory),
             unfinished: archive_directory::unfinished(directory),
             files: archive_directory::leftovers(directory).unwrap_or_default(),
@@ -232,15 +257,18 @@ impl Housekeeper {
         }
         self.save();
         self.repair_broken();
+        self.remove_replaced(Duration::ZERO);
     }
 
-    /// Saves, repairs, deletes and compresses what is due. Returns the bytes of the archive that
+    /// Saves, repairs, deletes, compresses and reduces what is due. Returns the bytes of the archive that
     /// is being written.
     pub(crate) fn work(&mut self, tasks: &Receiver<Task>) -> u64 {
         self.save();
         self.repair_broken();
         let mut current = self.tidy(self.now());
-        while !self.shared.has_ended() && self.compress_next(SystemTime::now(), tasks) {
+        while !self.shared.has_ended()
+            && (self.compress_next(SystemTime::now(), tasks) || self.reduce_next(tasks))
+        {
             current = self.tidy(self.now());
         }
         current
@@ -322,6 +350,13 @@ impl Housekeeper {
                 Err(error) => warn!(%archive, %error, "cannot be removed"),
             }
         }
+        for base in &leftovers.superseded {
+            let archive = base.display();
+            match remove_archive(base) {
+                Ok(()) => info!(%archive, "removed: another one has taken its place"),
+                Err(error) => warn!(%archive, %error, "cannot be removed"),
+            }
+        }
         // Of the archives themselves nothing is in them that another repair would not find.
         for path in &leftovers.abandoned {
             let directory = path.display();
@@ -351,6 +386,7 @@ impl Housekeeper {
     /// written.
     pub(crate) fn tidy(&mut self, at: Moment) -> u64 {
         let Some(directory) = self.directory.clone() else { return 0 };
+        self.remove_replaced(LINGER);
         let Some(found) = self.archives(&directory) else { return 0 };
         let writing = self.shared.writing().map(|(base, _)| base);
         let mut current = 0;
@@ -365,7 +401,11 @@ impl Housekeeper {
         closed.sort_by_key(|(end, _)| *end);
         let sizes: Vec<ClosedArchive> = closed
             .iter()
-            .map(|(end, found)| ClosedArchive { bytes: found.bytes(), end: *end })
+            .map(|(end, found)| ClosedArchive {
+                bytes: found.bytes(),
+                end: *end,
+                interval: found.interval(),
+            })
             .collect();
         let free = free_bytes(&directory).unwrap_or(u64::MAX);
         let now = self.retention_time(at, sizes.last().map(|newest| newest.end));
@@ -375,13 +415,11 @@ impl Housekeeper {
             // Space that other programs use up is no reason to delete the last archive.
             doomed.retain(|(number, reason)| number + 1 < sizes.len() || !reason.is_room());
         }
-        let mut archives = sizes.len() as u64 + u64::from(current > 0);
-        let mut bytes = current;
-        bytes += sizes.iter().map(|one| one.bytes).sum::<u64>();
+        let mut is_kept = vec![true; closed.len()];
         for (number, reason) in doomed {
             let found = &closed[number].1;
             let archive = found.base.display();
-            if let Some((base, wanted)) = &mut self.compressing
+            if let Some((base, wanted)) = &mut self.in_work
                 && *base == found.base
             {
                 *wanted = true;
@@ -396,8 +434,7 @@ impl Housekeeper {
                         info!(%archive, bytes = bytes_of, %reason, "deleted");
                     }
                     self.shared.own().deleted.inc();
-                    archives -= 1;
-                    bytes = bytes.saturating_sub(found.bytes());
+                    is_kept[number] = false;
                 }
                 Err(error) => self.warn_once(&format!("cannot delete {archive}: {error}")),
             }
@@ -409,9 +446,67 @@ impl Housekeeper {
             Some(_) => {}
             None => drop(self.logged.remove(NO_ROOM)),
         }
-        self.shared.set_kept(archives, bytes, free_bytes(&directory));
+        let mut kept = Vec::new();
+        for (number, is_kept) in is_kept.into_iter().enumerate() {
+            if is_kept {
+                kept.push((sizes[number], closed[number].1.base.clone()));
+            }
+        }
+        self.shared.set_kept(self.tiers(&kept, current), free_bytes(&directory));
         self.note_oldest(&closed);
+        self.reducible = self.due_reduction(&kept, now);
         current
+    }
+
+    /// Returns number and size of the archives of each interval, with the bytes of the one that is
+    /// being written.
+    fn tiers(&self, kept: &[(ClosedArchive, PathBuf)], current: u64) -> Vec<RetainedTier> {
+        let mut tiers: BTreeMap<Duration, RetainedTier> = BTreeMap::new();
+        if current > 0 {
+            let tier = RetainedTier { archives: 1, bytes: current, ..RetainedTier::default() };
+            tiers.insert(Duration::ZERO, tier);
+        }
+        for (archive, base) in kept {
+            let start = self.spans.get(base).map(|(start, _)| start.seconds());
+            let tier = tiers.entry(archive.interval).or_default();
+            tier.interval = archive.interval.as_secs_f64();
+            tier.archives += 1;
+            tier.bytes += archive.bytes;
+            tier.oldest = tier.oldest.into_iter().chain(start).min();
+        }
+        tiers.into_values().collect()
+    }
+
+    /// Returns the oldest archive that is to be reduced, and to which interval.
+    fn due_reduction(
+        &self,
+        kept: &[(ClosedArchive, PathBuf)],
+        now: Timestamp,
+    ) -> Option<(PathBuf, Duration)> {
+        for (archive, base) in kept {
+            let tried = self.irreducible.get(base);
+            if tried.is_some_and(|at| at.elapsed() < REDUCTION_RETRY_INTERVAL) {
+                continue;
+            }
+            if let Some(interval) = retention::due_interval(archive, now, &self.rules.retention) {
+                return Some((base.clone(), interval));
+            }
+        }
+        None
+    }
+
+    /// Removes what is left of archives that were replaced this long ago.
+    fn remove_replaced(&mut self, ago: Duration) {
+        if self.replaced.first().is_none_or(|(_, at)| at.elapsed() < ago) || !self.has_directory() {
+            return;
+        }
+        let (old, recent) = self.replaced.drain(..).partition(|(_, at)| at.elapsed() >= ago);
+        self.replaced = recent;
+        for (base, _) in old {
+            if let Err(error) = remove_archive(&base) {
+                self.warn_once(&format!("cannot delete {}: {error}", base.display()));
+            }
+        }
     }
 
     fn now(&self) -> Moment {
@@ -497,9 +592,9 @@ impl Housekeeper {
         }
         let Some(volume) = waiting.first() else { return false };
         let of = found.iter().find(|found| found.members.contains(volume));
-        self.compressing = of.map(|found| (found.base.clone(), false));
+        self.in_work = of.map(|found| (found.base.clone(), false));
         let compressed = self.compress(&volume.path, method, tasks);
-        self.compressing = None;
+        self.in_work = None;
         compressed
     }
 
@@ -507,14 +602,18 @@ impl Housekeeper {
     fn compress(&mut self, volume: &Path, method: Compression, tasks: &Receiver<Task>) -> bool {
         let size = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
         let before = size(volume);
-        let compressor =
-            match Compressor::start(volume.to_owned(), method, self.rules.is_short_lived) {
-                Ok(compressor) => compressor,
-                Err(error) => {
-                    self.warn_once(&format!("no volume is compressed: {error}"));
-                    return false;
-                }
-            };
+        let file = volume.to_owned();
+        let work = move |go_on: &mut dyn FnMut() -> bool| {
+            compress_volume(&file, method, Effort::Least, go_on)
+        };
+        let compressor = match BackgroundWork::start("compressor", self.rules.is_short_lived, work)
+        {
+            Ok(compressor) => compressor,
+            Err(error) => {
+                self.warn_once(&format!("no volume is compressed: {error}"));
+                return false;
+            }
+        };
         let (done, given_up) = self.attend(&compressor, tasks);
         let error = match done {
             Some(Done { result: Ok(Some(compressed)), time }) => {
@@ -535,9 +634,61 @@ impl Housekeeper {
         true
     }
 
-    /// Works while a volume is being compressed. Returns the result, `None` if the thread
-    /// panicked, and whether it was given up because retention deletes the archive.
-    fn attend(&mut self, compressor: &Compressor, tasks: &Receiver<Task>) -> (Option<Done>, bool) {
+    /// Reduces the oldest archive that is due, as the last [`tidy`](Self::tidy) found. Returns false
+    /// if there is none, or if the agent ended before it was done. Tasks are performed meanwhile,
+    /// and the end of the agent is not delayed.
+    pub(crate) fn reduce_next(&mut self, tasks: &Receiver<Task>) -> bool {
+        let Some((base, interval)) = self.reducible.take() else { return false };
+        self.in_work = Some((base.clone(), false));
+        let reduced = self.reduce(&base, interval, tasks);
+        self.in_work = None;
+        reduced
+    }
+
+    fn reduce(&mut self, base: &Path, interval: Duration, tasks: &Receiver<Task>) -> bool {
+        let archive = base.display();
+        let before = archive_bytes(base);
+        let method = self.rules.compression.method;
+        let of = base.to_owned();
+        let work =
+            move |go_on: &mut dyn FnMut() -> bool| replace_by_reduced(&of, interval, method, go_on);
+        let reducer = match BackgroundWork::start("reducer", false, work) {
+            Ok(reducer) => reducer,
+            Err(error) => {
+                self.warn_once(&format!("no archive is reduced: {error}"));
+                return false;
+            }
+        };
+        let (done, given_up) = self.attend(&reducer, tasks);
+        let error = match done {
+            Some(Done { result: Ok(Replaced::By(new)), .. }) => {
+                let after = archive_bytes(&new);
+                let interval = format_interval(interval);
+                info!(%archive, %interval, before, after, "reduced");
+                self.shared.own().reduced.inc();
+                self.spans.remove(base);
+                self.irreducible.remove(base);
+                self.replaced.push((base.to_owned(), Instant::now()));
+                return true;
+            }
+            // The archive is deleted next.
+            Some(Done { result: Ok(Replaced::GivenUp), .. }) => return given_up,
+            Some(Done { result: Err(error), .. }) => error.to_string(),
+            None => "its reduction panicked".to_owned(),
+        };
+        let what = format!("cannot reduce {archive}, it is kept as it is: {error}");
+        self.warn_once(&what);
+        self.irreducible.insert(base.to_owned(), Instant::now());
+        true
+    }
+
+    /// Works while an archive is in work in the background. Returns the result, `None` if the
+    /// thread panicked, and whether it was given up because retention deletes the archive.
+    fn attend<T: Send + 'static>(
+        &mut self,
+        background: &BackgroundWork<T>,
+        tasks: &Receiver<Task>,
+    ) -> (Option<Done<T>>, bool) {
         let mut tasks = tasks;
         let none = never();
         let mut tidied = Instant::now();
@@ -545,7 +696,7 @@ impl Housekeeper {
         loop {
             let mut is_closed = false;
             select! {
-                recv(compressor.done()) -> done => {
+                recv(background.done()) -> done => {
                     return (done.ok(), given_up);
                 }
                 recv(tasks) -> task => if let Ok(task) = task {
@@ -553,7 +704,7 @@ impl Housekeeper {
                     self.perform(task);
                 } else {
                     // The agent has ended.
-                    compressor.give_up();
+                    background.give_up();
                     tasks = &none;
                 },
                 default(BUSY_RETENTION_INTERVAL) => {}
@@ -563,9 +714,9 @@ impl Housekeeper {
                 self.tidy(self.now());
                 tidied = Instant::now();
             }
-            given_up |= self.compressing.as_ref().is_some_and(|(_, is_doomed)| *is_doomed);
+            given_up |= self.in_work.as_ref().is_some_and(|(_, is_doomed)| *is_doomed);
             if given_up || self.is_ending || self.shared.has_ended() {
-                compressor.give_up();
+                background.give_up();
             }
         }
     }
@@ -610,6 +761,13 @@ fn waiting<'f>(
         }
         _ => false,
     })
+}
+
+/// Returns the bytes of the files of an archive.
+fn archive_bytes(base: &Path) -> u64 {
+    let files = member_files(base).unwrap_or_default();
+    let sizes = files.iter().filter_map(|file| fs::metadata(file).ok());
+    sizes.map(|found| found.len()).sum()
 }
 
 /// Returns the time since boot, including the time for which the machine was suspended.

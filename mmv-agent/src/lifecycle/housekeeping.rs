@@ -21,6 +21,11 @@ fn counting(change: impl FnOnce(&mut Settings)) -> (Rig, Counter<u64>, Registry)
     (rig, count, published)
 }
 
+fn delete_after(settings: &mut Settings, age: Duration) {
+    settings.reloadable.retention.age = Some(age);
+    settings.reloadable.retention.tiers.clear();
+}
+
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> =
@@ -107,8 +112,7 @@ fn no_archive_is_larger_than_a_quarter_of_what_is_retained() {
 
 #[test]
 fn clock_jump_deletes_no_archive_at_once() {
-    let (mut rig, _count, _published) =
-        counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
+    let (mut rig, _count, _published) = counting(|settings| delete_after(settings, 2 * DAY));
     for _ in 0..2 {
         rig.tick();
         rig.order(Order::NewArchive);
@@ -132,8 +136,7 @@ fn clock_jump_deletes_no_archive_at_once() {
 
 #[test]
 fn archives_are_deleted_by_age_but_not_the_current_one() {
-    let (mut rig, _count, _published) =
-        counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
+    let (mut rig, _count, _published) = counting(|settings| delete_after(settings, 2 * DAY));
     for _ in 0..4 {
         rig.tick();
         rig.skip(DAY);
@@ -154,7 +157,7 @@ fn archives_are_deleted_by_age_but_not_the_current_one() {
 fn newest_archive_stays_when_others_fill_the_disk() {
     let (mut rig, _count, _published) = counting(|settings| {
         settings.reloadable.retention.free = Some(u64::MAX);
-        settings.reloadable.retention.age = Some(2 * DAY);
+        delete_after(settings, 2 * DAY);
     });
     for _ in 0..3 {
         rig.tick();
@@ -274,7 +277,7 @@ fn add_zeros(index: &Path) {
 #[test]
 fn zeros_in_an_index_do_not_make_an_archive_old() {
     let (mut rig, _count, _published) = counting(|settings| {
-        settings.reloadable.retention.age = Some(2 * DAY);
+        delete_after(settings, 2 * DAY);
         settings.reloadable.compression.method = Some(Compression::Zstd);
     });
     for _ in 0..2 {
@@ -396,8 +399,7 @@ fn a_new_archive_has_no_name_that_the_clean_up_removes() {
 
 #[test]
 fn programs_without_an_archive_are_forgotten() {
-    let (mut rig, _count, published) =
-        counting(|settings| settings.reloadable.retention.age = Some(2 * DAY));
+    let (mut rig, _count, published) = counting(|settings| delete_after(settings, 2 * DAY));
     let (_other, _others) = counter_file(&rig, "other", "count");
     rig.tick();
     published.withdraw();

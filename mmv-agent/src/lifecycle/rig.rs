@@ -17,7 +17,7 @@ use pcp_archive::{Archive, OwnedValue};
 use pcp_types::Timestamp;
 use tempfile::TempDir;
 
-use crate::config::{Destination, Group, Settings};
+use crate::config::{Destination, Group, Retention, Settings};
 use crate::discovery::RemovalOutcome;
 use crate::host::Host;
 use crate::housekeeping::{Housekeeper, HousekeepingRules, PrologueIds, Store, Task};
@@ -29,6 +29,7 @@ use crate::logging::{
 use crate::moment::Moment;
 use crate::sampling::groups::DueGroups;
 use crate::sampling::{Sampler, sampler};
+use crate::telemetry::status::RetainedArchives;
 use crate::telemetry::{OwnMetrics, SharedStatus};
 
 /// The domain of prologues.
@@ -170,6 +171,28 @@ impl Rig {
     pub(super) fn compress_after(&mut self, time: Duration) {
         self.keep();
         while self.housekeeper.compress_next(SystemTime::now() + time, &self.tasks) {}
+    }
+
+    /// Reduces archives as the housekeeper would at the rig's time. Returns how many.
+    pub(super) fn reduce(&mut self) -> usize {
+        let mut reduced = 0;
+        loop {
+            self.tidy();
+            if !self.housekeeper.reduce_next(&self.tasks) {
+                return reduced;
+            }
+            reduced += 1;
+        }
+    }
+
+    pub(super) fn change_retention(&mut self, retention: Retention) {
+        self.home.settings.reloadable.retention = retention;
+        let rules = HousekeepingRules::new(&self.home.settings.reloadable);
+        self.housekeeper.perform(Task::Change(rules));
+    }
+
+    pub(super) fn kept(&self) -> RetainedArchives {
+        self.home.shared.kept()
     }
 
     pub(super) fn last_error(&self) -> Option<String> {

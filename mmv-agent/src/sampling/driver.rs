@@ -340,7 +340,7 @@ impl Driver {
     /// Returns the retention for the forecast. Archives named by the user are not deleted.
     fn deleting(&self) -> Retention {
         match self.settings.fixed.destination {
-            Destination::Directory(_) => self.settings.reloadable.retention,
+            Destination::Directory(_) => self.settings.reloadable.retention.clone(),
             Destination::Base(_) => Retention::NONE,
         }
     }

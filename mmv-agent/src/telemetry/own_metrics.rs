@@ -65,6 +65,7 @@ pub(crate) struct OwnMetrics {
     pub events: Vec<Counter<u64>>,
     pub compression: Compressed,
     pub deleted: Counter<u64>,
+    pub reduced: Counter<u64>,
     pub archives: Gauge<u64>,
     pub archive_bytes: Gauge<u64>,
 }
@@ -177,6 +178,7 @@ impl OwnMetrics {
                     .build()?,
             },
             deleted: count("archives.deleted", "archives deleted by the rules of retention")?,
+            reduced: count("archives.reduced", "archives reduced to one value an interval")?,
             archives: archives.help("archives in the directory").build()?,
             archive_bytes: size("archives.bytes", "bytes of all files of archives")?,
         })

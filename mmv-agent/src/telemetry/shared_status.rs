@@ -11,7 +11,7 @@ use std::time::Duration;
 use pcp_types::Timestamp;
 
 use super::OwnMetrics;
-use super::status::{ArchiveStatus, LastError, RetainedArchives};
+use super::status::{ArchiveStatus, LastError, RetainedArchives, RetainedTier};
 use crate::threads::lock;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,15 +99,24 @@ impl SharedStatus {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Sets number and size of all archives, and the free bytes of the file system.
-    pub(crate) fn set_kept(&self, archives: u64, bytes: u64, free: Option<u64>) {
+    /// Sets number and size of the archives of each interval, and the free bytes of the file system.
+    pub(crate) fn set_kept(&self, tiers: Vec<RetainedTier>, free: Option<u64>) {
+        let archives = tiers.iter().map(|tier| tier.archives).sum();
+        let bytes = tiers.iter().map(|tier| tier.bytes).sum();
         let own = self.own();
         own.archives.set(archives);
         own.archive_bytes.set(bytes);
         let mut kept = lock(&self.kept);
         kept.archives = archives;
         kept.bytes = bytes;
+        kept.tiers = tiers;
         kept.free = free;
+    }
+
+    /// Sets the size of all archives.
+    pub(crate) fn set_kept_bytes(&self, bytes: u64) {
+        self.own().archive_bytes.set(bytes);
+        lock(&self.kept).bytes = bytes;
     }
 
     pub(crate) fn add_compressed(&self, volume: CompressedVolume, time: Duration) {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::LogMode;
 
-pub(crate) use forecast::{Forecast, PerValue, RetainedArchives};
+pub(crate) use forecast::{Forecast, PerValue, RetainedArchives, RetainedTier};
 pub(crate) use owners::{OwnerStatus, OwnerUsage};
 pub(crate) use text::print;
 

@@ -8,12 +8,14 @@ const DAY: f64 = 86_400.0;
 
 /// All archives, and the result of compression. Zero until the housekeeping thread has listed the
 /// archives, and always if the user has named the archive.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct RetainedArchives {
     /// Number of archives, including the one that is being written.
     pub archives: u64,
     pub bytes: u64,
+    /// The same archives by their intervals, which rise.
+    pub tiers: Vec<RetainedTier>,
     /// Start of the oldest closed archive, in seconds since 1970.
     pub oldest: Option<i64>,
     /// Free bytes of the file system; `None` if not known yet.
@@ -24,6 +26,18 @@ pub(crate) struct RetainedArchives {
     pub compressed_to: u64,
     /// Processor time of compression in nanoseconds.
     pub compression_time: u64,
+}
+
+/// The archives of one interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct RetainedTier {
+    /// Seconds from one value to the next; 0 of archives with all samples.
+    pub interval: f64,
+    pub archives: u64,
+    pub bytes: u64,
+    /// Start of the oldest closed archive, in seconds since 1970.
+    pub oldest: Option<i64>,
 }
 
 /// Size and cost of compression for a value.
@@ -115,7 +129,7 @@ mod tests {
 
     fn retention() -> Retention {
         let age = Some(Duration::from_secs(14 * 86_400));
-        Retention { age, size: Some(1_000), free: Some(500) }
+        Retention { age, size: Some(1_000), free: Some(500), tiers: Vec::new() }
     }
 
     fn limit(bytes_a_day: u64, kept: &RetainedArchives) -> (f64, String) {
@@ -140,7 +154,7 @@ mod tests {
         let unknown = RetainedArchives { free: None, ..kept.clone() };
         assert_eq!(limit(100, &unknown), (10.0, "size".to_owned()));
         assert_eq!(limit(0, &full), (14.0, "age".to_owned()));
-        let nothing = Retention { age: None, size: None, free: None };
+        let nothing = Retention::NONE;
         assert_eq!(Forecast::new(100, &kept, &nothing).days, None);
     }
 

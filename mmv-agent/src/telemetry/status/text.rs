@@ -1,12 +1,16 @@
 //! Prints the status as text.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
+use pcp_types::format_interval;
 use pcp_types::printable::{self, line};
 
 use crate::config::LogMode;
 
-use super::{FlightRecorderStatus, GroupStatus, MetricUsage, PerValue, SourceStatus, Status};
+use super::{
+    FlightRecorderStatus, GroupStatus, MetricUsage, PerValue, RetainedTier, SourceStatus, Status,
+};
 
 /// Age of the status of files, in seconds, from which it is printed.
 const FILES_OLD: f64 = 2.0;
@@ -143,6 +147,17 @@ fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
             None => writeln!(out)?,
         }
     }
+    for tier in kept.tiers.iter().filter(|tier| tier.interval > 0.0) {
+        let RetainedTier { interval, archives, bytes, oldest } = tier;
+        let interval = Duration::try_from_secs_f64(*interval).unwrap_or_default();
+        let interval = format_interval(interval);
+        let megabytes = *bytes as f64 / 1e6;
+        write!(out, "of them {archives} with a value each {interval}, {megabytes:.1} MB")?;
+        match oldest {
+            Some(oldest) => writeln!(out, ", the oldest from {}", in_utc(*oldest))?,
+            None => writeln!(out)?,
+        }
+    }
     if let Some(PerValue { bytes, nanoseconds }) = status.compression {
         let [from, to] = [kept.compressed_from, kept.compressed_to].map(|bytes| bytes as f64 / 1e6);
         writeln!(
@@ -188,6 +203,12 @@ mod tests {
                 oldest: Some(0),
                 compressed_from: 4_000_000,
                 compressed_to: 500_000,
+                tiers: vec![RetainedTier {
+                    interval: 3600.0,
+                    archives: 1,
+                    bytes: 250_000,
+                    oldest: Some(1),
+                }],
                 ..RetainedArchives::default()
             },
             compression: Some(PerValue { bytes: 3.94, nanoseconds: 35.4 }),
@@ -218,6 +239,7 @@ mod tests {
             "rate: 1234 values and 100 bytes a second",
             "large: mmv.shop.latency.bucket, 120 values, up to 6.0 MB a day",
             "kept: 2 archives of 5.0 MB, the oldest from 1970-01-01T00:00:00Z",
+            "of them 1 with a value each 1h, 0.2 MB, the oldest from 1970-01-01T00:00:01Z",
             "compressed: 4.0 MB to 0.5 MB; a value to 3.9 bytes in 35 ns",
             "forecast: 8.0 MB a day before compression, as in the last 60 min, 2.0 MB after it; 14.0 days are kept, by retention.age",
         ] {
