@@ -58,7 +58,7 @@ fn expand(path: PathBuf) -> Result<Vec<PathBuf>> {
     if path.exists() || !member_files(&path)?.is_empty() {
         return Ok(vec![path]);
     }
-    let mut found = ArchiveSet::bases(&[directory_of(&path)]).unwrap_or_default();
+    let mut found = ArchiveSet::bases([directory_of(&path)]).unwrap_or_default();
     let matches = |file: &Path| {
         let name = file.file_name().map(OsStr::to_string_lossy);
         name.is_some_and(|name| pattern.matches(&name))

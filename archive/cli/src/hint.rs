@@ -17,7 +17,7 @@ const MAX_NAMES: usize = 5;
 pub(crate) fn hint(error: &Error) -> String {
     match error {
         Error::NotFound { path } => instead_of(path),
-        Error::Ambiguous { path, .. } => match ArchiveSet::bases(&[path]) {
+        Error::Ambiguous { path, .. } => match ArchiveSet::bases([path]) {
             Ok(bases) => format!(": {}", listed(&bases, None)),
             Err(_) => String::new(),
         },
@@ -48,7 +48,7 @@ fn instead_of(path: &Path) -> String {
     if !directory.is_dir() {
         return format!("; there is no directory {shown}");
     }
-    match ArchiveSet::bases(&[directory]) {
+    match ArchiveSet::bases([directory]) {
         Ok(bases) => {
             let wanted = path.file_name().and_then(|name| name.to_str());
             format!("; {shown} has {}", listed(&bases, wanted.filter(|_| !path.is_dir())))
@@ -115,7 +115,7 @@ mod tests {
             std::fs::create_dir(directory.path().join(host)).unwrap();
             std::fs::write(directory.path().join(host).join("a.meta"), "").unwrap();
         }
-        let error = ArchiveSet::bases(&[directory.path()]).unwrap_err();
+        let error = ArchiveSet::bases([directory.path()]).unwrap_err();
         let hint = hint(&error).replace(directory.path().to_str().unwrap(), "DIR");
         assert_eq!(hint, ": DIR/db, DIR/web");
     }

@@ -112,7 +112,7 @@ fn end_of(base: &Path) -> Option<Timestamp> {
 
 /// Returns the base names in a directory, which may have none. A missing directory is an error.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>> {
-    match ArchiveSet::bases(&[directory]) {
+    match ArchiveSet::bases([directory]) {
         Err(Error::NotFound { .. }) if directory.is_dir() => Ok(Vec::new()),
         bases => bases,
     }
@@ -149,7 +149,7 @@ pub fn hosts(paths: &[PathBuf], pattern: Option<&Pattern>) -> Result<Vec<Host>> 
 /// Returns the directories of hosts that a path stands for, and their archives.
 fn found(path: &Path) -> Result<Vec<(PathBuf, Archives)>> {
     if !path.is_dir() {
-        let bases = ArchiveSet::bases(&[path])?;
+        let bases = ArchiveSet::bases([path])?;
         let directory = bases.first().and_then(|base| base.parent()).unwrap_or(path);
         // The parent of a name without a directory is empty, which no system call takes.
         let is_here = directory.as_os_str().is_empty();

@@ -211,7 +211,7 @@ impl<'a> Queue<'a> {
 
     fn newest(&mut self) -> Result<Follower, Failure> {
         let mut newest: Option<(Timestamp, PathBuf)> = None;
-        let bases = ArchiveSet::bases(&[self.path])?;
+        let bases = ArchiveSet::bases([self.path])?;
         let several = bases.len() > 1;
         for base in bases {
             // Its writer ended while it made the files, or makes them now.
@@ -239,7 +239,7 @@ impl<'a> Queue<'a> {
             return Ok(None);
         }
         let mut next: Option<(Timestamp, PathBuf)> = None;
-        for base in ArchiveSet::bases(&[self.path])? {
+        for base in ArchiveSet::bases([self.path])? {
             if self.done.contains(&base) {
                 continue;
             }

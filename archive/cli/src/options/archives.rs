@@ -206,7 +206,7 @@ impl ArchiveArgument {
                 all.push(path);
                 continue;
             }
-            for base in ArchiveSet::bases(&[path])? {
+            for base in ArchiveSet::bases([path])? {
                 all.extend(member_files(&base)?);
             }
         }
