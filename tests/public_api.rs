@@ -7,6 +7,7 @@
 
 mod surface;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -65,6 +66,23 @@ fn errors_of_the_libraries_are_non_exhaustive() {
         }
     }
     assert!(errors >= 8, "only {errors} errors");
+}
+
+/// A user can know the root of a crate.
+#[test]
+fn roots_of_the_libraries_have_few_names() {
+    for (crate_name, root, most) in
+        [("mmv-writer", "mmv-writer/src/lib.rs", 32), ("pcp-archive", "archive/src/lib.rs", 40)]
+    {
+        let found = surface::describe(crate_name, &workspace().join(root));
+        let path = format!("{}::", crate_name.replace('-', "_"));
+        let mut names = BTreeSet::new();
+        for line in found.lines() {
+            let item = line.strip_prefix(&path).and_then(|rest| rest.split_once(": "));
+            names.extend(item.map(|(name, _)| name).filter(|name| !name.contains("::")));
+        }
+        assert!((20..=most).contains(&names.len()), "{crate_name}: {names:?}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::pcp::{
     IndomMetricExt as _, MetricBuilderExt as _, RegistryBuilderExt as _, RegistryExt as _,
 };
 use crate::{Buckets, Counter, Gauge, Text};
-use mmv_format::layout::{Flags, Version};
+use mmv_format::layout::{Flags, Header, Version};
 use mmv_format::view::{Contents, LabelClass, Limits, MetricKind};
 
 fn directory() -> TempDir {
@@ -670,4 +670,40 @@ fn a_name_is_a_leaf_or_a_branch() {
     for free in ["dis", "disk.readers", "nets", "disk.write"] {
         count(free).unwrap();
     }
+}
+
+/// The file has metrics of every kind. Its generations and its process differ in each run.
+#[test]
+fn a_sealed_file_has_the_bytes_that_it_always_had() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let disks = registry.indom("disks").instance(3, "sda").instance(7, "sdb").help("the disks");
+    let disks = disks.label(Label::new("kind", "ssd")).build().unwrap();
+    let reads = registry.counter("reads").units(Units::count()).help("reads of disks");
+    let reads = reads.build_instances(&disks).unwrap();
+    let depth: Gauge<i32> = registry.metric("depth").isolated().item(7).build().unwrap();
+    let limit = registry.discrete::<f64>("limit").optional().build().unwrap();
+    let mode = registry.text("mode").long_help("even or odd").build().unwrap();
+    let work = registry.timer("work").build().unwrap();
+    let hits = registry.counter("hits").build_striped(2).unwrap();
+    let latency = registry.histogram("latency").units(Units::microseconds());
+    let latency = latency.buckets(Buckets::new(0, 7)).build().unwrap();
+    registry.label(Label::new("env", "test")).unwrap();
+    registry.publish().unwrap();
+    reads.iter().for_each(|disk| disk.add(2));
+    depth.set(-3);
+    limit.set(0.5);
+    mode.set("even");
+    work.add(Duration::from_micros(9));
+    hits.inc();
+    [0, 3, 100].map(|value| latency.record(value));
+
+    let mut bytes = std::fs::read(registry.path()).unwrap();
+    bytes[Header::GENERATION1..Header::GENERATION1 + 8].fill(0);
+    bytes[Header::GENERATION2..Header::GENERATION2 + 8].fill(0);
+    bytes[32..36].fill(0);
+    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    assert_eq!((bytes.len(), sum), (8976, 0xeeb2_c980_b5ad_c933));
 }
