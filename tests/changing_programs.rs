@@ -89,7 +89,7 @@ fn judge(record: &Record) {
     ticks.restore_times(&mut remote_read);
     server_checks::remove_zeros(record, &raw, &mut remote_read, &mut complaints);
     server_checks::check_histograms(&raw, &remote_read, &mut complaints);
-    for reading in [&raw, &readers::tables(record), &remote_read] {
+    for reading in [&raw, &readers::tables(record, &raw), &remote_read] {
         compare::check_values(record, &ticks, reading, &mut complaints);
         let figures = compare::check_presence(record, &ticks, reading, &spells, &mut complaints);
         compare::check_last_values(record, &ticks, reading, &mut complaints);

@@ -98,8 +98,9 @@ pub(super) fn gauges(record: &Record) -> Reading {
     reading
 }
 
-/// Reads the narrow tables of `mmv-export parquet`, as JSON Lines.
-pub(super) fn tables(record: &Record) -> Reading {
+/// Reads the narrow tables of `mmv-export parquet`, as JSON Lines, without the rows of 0 that no
+/// `raw` sample has: where counters begin to count.
+pub(super) fn tables(record: &Record, raw: &Reading) -> Reading {
     let mut reading = Reading::new("parquet --narrow");
     let directory = record.scratch.path().join("tables");
     let arguments =
@@ -116,7 +117,11 @@ pub(super) fn tables(record: &Record) -> Reading {
             let name = line["instname"].as_str().unwrap_or_default();
             let at = line["timestamp_ns"].as_i64().expect("a time");
             let value = line["value"].as_f64().expect("a number");
-            reading.add(metric, name, at, value);
+            let logged = raw.samples.get(&(metric.to_owned(), name.to_owned()));
+            let is_logged = logged.is_some_and(|all| all.iter().any(|(time, _)| *time == at));
+            if is_logged || line["begins"] != true || value != 0.0 {
+                reading.add(metric, name, at, value);
+            }
         }
     }
     reading

@@ -10,8 +10,9 @@ use super::values;
 
 /// The number of values for which space is estimated.
 const ESTIMATED_VALUES: f64 = 1_000.0;
-/// Bytes of a sampled value after compression, and of a value of a reduced archive with its part of
-/// extremes and metadata, as `ci/bench tiers` measures them: between those of its workloads.
+/// Estimates of the bytes of a value after compression. Samples of programs take 0.5 to 2
+/// (docs/operators.md). Values of a reduced archive differ more from each other, and extremes and
+/// metadata come on top; they are not measured yet.
 const SAMPLE_BYTES: f64 = 1.0;
 const REDUCED_BYTES: f64 = 3.0;
 
