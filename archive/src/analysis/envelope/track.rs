@@ -342,11 +342,21 @@ impl InstanceTrack {
             self.opens = !was_observed && next.opens;
         }
         let is_alone = next.last_is_first();
-        let mut runs = next.runs.into_iter();
-        if let Some(run) = runs.next() {
-            self.put(run.columns, run.cell);
+        let mut runs = next.runs;
+        if let (Some(last), Some(first)) = (self.runs.last_mut(), runs.first_mut())
+            && last.columns.end > first.columns.start
+        {
+            last.cell.merge(&first.cell);
+            *first = last.clone();
+            self.runs.pop();
         }
-        self.runs.extend(runs);
+        // The longer list stays where it is: copies of all would take as much memory again.
+        if self.runs.len() < runs.len() {
+            runs.splice(0..0, self.runs.drain(..));
+            self.runs = runs;
+        } else {
+            self.runs.append(&mut runs);
+        }
         self.has_rate = next.has_rate || (is_alone && self.has_rate);
     }
 
