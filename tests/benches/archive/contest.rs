@@ -30,6 +30,7 @@ impl<'a> Rival<'a> {
 pub(crate) struct Medians {
     pub(crate) wall: Duration,
     pub(crate) cpu: Duration,
+    pub(crate) peak: u64,
 }
 
 /// Runs the rivals in turns for `rounds` rounds; their medians in order.
@@ -46,7 +47,11 @@ pub(crate) fn hold(rivals: &[Rival<'_>], rounds: usize) -> Result<Vec<Medians>, 
 
 impl Medians {
     fn of(costs: &[Cost]) -> Self {
-        Self { wall: median(costs, |cost| cost.wall), cpu: median(costs, |cost| cost.cpu) }
+        Self {
+            wall: median(costs, |cost| cost.wall),
+            cpu: median(costs, |cost| cost.cpu),
+            peak: median(costs, |cost| cost.peak),
+        }
     }
 }
 

@@ -46,25 +46,25 @@ impl Default for Shape {
 /// 3 bytes of a gauge's.
 pub(crate) fn value(metric: u32, record: u64) -> u64 {
     let mixed = mix(u64::from(metric) << 32 | record);
-    if is_counter(metric) {
+    if Shape::is_counter(metric) {
         u64::from(metric) * 1_000_003 + record * 65_536 + (mixed >> 48)
     } else {
         (mixed >> 40).wrapping_sub(1 << 23)
     }
 }
 
-fn is_counter(metric: u32) -> bool {
-    metric.is_multiple_of(2)
-}
-
 impl Shape {
+    pub(crate) fn is_counter(metric: u32) -> bool {
+        metric.is_multiple_of(2)
+    }
+
     pub(crate) fn name(metric: u32) -> String {
         let branch = ["a", "b", "c"][metric as usize % 3];
         format!("bench.{branch}.n{metric}")
     }
 
     pub(crate) fn desc(metric: u32) -> Result<MetricDesc> {
-        let (value_type, semantics) = if is_counter(metric) {
+        let (value_type, semantics) = if Self::is_counter(metric) {
             (ValueType::U64, Semantics::Counter)
         } else {
             (ValueType::I64, Semantics::Instant)
@@ -128,7 +128,7 @@ impl Shape {
             for (metric, set) in (0..).zip(&mut result.value_sets) {
                 let bits = value(metric, record);
                 let Ok([(_, stored)]) = set.values.as_deref_mut() else { continue };
-                *stored = if is_counter(metric) {
+                *stored = if Self::is_counter(metric) {
                     OwnedValue::U64(bits)
                 } else {
                     OwnedValue::I64(bits.cast_signed())
@@ -142,6 +142,16 @@ impl Shape {
     }
 
     pub(crate) fn write_prepared(&self, base: &Path) -> Result<()> {
+        self.write_prepared_values(base, value)
+    }
+
+    /// Writes an archive of other values by prepared records: `value` returns the bits of a metric's
+    /// value in a record.
+    pub(crate) fn write_prepared_values(
+        &self,
+        base: &Path,
+        mut value: impl FnMut(u32, u64) -> u64,
+    ) -> Result<()> {
         let (mut writer, descs) = self.writer(base)?;
         let instances = self.instances(&mut writer)?;
         let mut builder = TemplateBuilder::new();

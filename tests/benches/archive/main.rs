@@ -1,6 +1,7 @@
 //! `ci/bench archive` and `ci/bench replay`: the commands of mmv-archive and
 //! Performance Co-Pilot's programs on the same archives in one run. `ci/bench packed`: the
 //! commands on plain archives and on compressed ones. `ci/bench view`: pictures of 1 GB.
+//! `ci/bench why`: `explain` and `compare` on a day.
 //!
 //! The archives are made on the spot. Each program is a child process, and
 //! rivals take turns, so that other load on the machine affects all alike; the
@@ -22,6 +23,7 @@ mod replay;
 mod sampled;
 mod speed;
 mod view;
+mod why;
 mod workload;
 
 use std::path::PathBuf;
@@ -85,7 +87,8 @@ fn run() -> Result<(), String> {
         "replay" => replay::measure(&options),
         "packed" => packed::measure(&options),
         "view" => view::measure(&options),
-        _ => Err(format!("`{what}` is none of archive, replay, packed and view")),
+        "why" => why::measure(&options),
+        _ => Err(format!("`{what}` is none of archive, replay, packed, view and why")),
     }
 }
 
