@@ -42,19 +42,24 @@ impl Grid {
 
     /// Returns the rows as text, with their line breaks. The first and the last column are
     /// left-aligned, the others right-aligned. Where the table is too wide for a terminal, the cells of
-    /// the first column have lines of their own.
+    /// the first column that leave no room for the others have lines of their own.
     pub fn rows(&self, terminal: Option<usize>) -> impl Iterator<Item = String> {
         let mut start = 0;
         let last = self.widths.len() - 1;
-        let width = self.widths.iter().sum::<usize>() + GAP * last;
-        let is_too_wide = terminal.is_some_and(|terminal| width > terminal);
+        let others = self.widths.iter().skip(1).sum::<usize>() + GAP * last;
+        let room = terminal.map_or(usize::MAX, |terminal| terminal.saturating_sub(others));
+        let mut widths = self.widths.clone();
+        if let Some(first) = widths.first_mut() {
+            let names = self.cells.iter().step_by(last + 1).map(|(width, _)| *width);
+            *first = names.filter(|width| *width <= room).max().unwrap_or(0);
+        }
         self.cells.chunks(self.widths.len()).map(move |row| {
             let mut line = String::new();
             // Lines do not end in blanks.
             let mut blanks = 0;
-            for (column, (&(width, end), widest)) in row.iter().zip(&self.widths).enumerate() {
+            for (column, (&(width, end), widest)) in row.iter().zip(&widths).enumerate() {
                 let text = self.text.get(start..end).unwrap_or_default();
-                let padding = widest - width;
+                let padding = widest.saturating_sub(width);
                 let is_left = column == 0 || column == last;
                 if !text.is_empty() {
                     let before = blanks + if is_left { 0 } else { padding };
@@ -64,9 +69,9 @@ impl Grid {
                 }
                 blanks += GAP + if is_left || text.is_empty() { padding } else { 0 };
                 start = end;
-                if is_too_wide && column == 0 && last > 0 {
+                if column == 0 && width > room && last > 0 {
                     line.push('\n');
-                    blanks = GAP;
+                    blanks = widest + GAP;
                 }
             }
             line.push('\n');
@@ -88,7 +93,7 @@ mod tests {
         let text = |terminal| grid.rows(Some(terminal)).collect::<String>();
         let expected = "Metric  Mean  Units\nload    0.25\nnet.\u{e4}         KiB\n";
         assert_eq!(text(19), expected);
-        let expected = "Metric\n  Mean  Units\nload\n  0.25\nnet.\u{e4}\n        KiB\n";
+        let expected = "Metric\n       Mean  Units\nload   0.25\nnet.\u{e4}        KiB\n";
         assert_eq!(text(18), expected);
     }
 }

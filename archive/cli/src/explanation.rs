@@ -6,12 +6,12 @@
 //! 1. The metrics are read once into 480 columns: the rates of counters, the means of gauges, and of
 //!    a histogram its rate and the shares of values above its quantiles 0.5, 0.9 and 0.99
 //!    ([`tracks`]).
-//! 2. Each series has at most one change, its most significant [contrast](contrast). The false
-//!    discovery rate over all series is controlled: at most five of a hundred quiet windows may
-//!    have a change.
-//! 3. The series that changed are read again around the change, with one column for each sample. An
-//!    [onset](onset) is fitted, and the samples before and after it must differ in
-//!    [distribution](distribution). A few rare events do not pass this test.
+//! 2. The most significant [contrast](contrast) of each series is a change if it is significant. The
+//!    false discovery rate over all series is controlled: at most five of a hundred quiet windows
+//!    may have a change. In a series that changed, what is left without the change is searched again.
+//! 3. The series that changed are read again around the beginning and the end of the change, with one
+//!    column for each sample. An [onset](onset) is fitted, and the samples before and after it must
+//!    differ in [distribution](distribution). A few rare events do not pass this test.
 //! 4. Changes that begin together and whose columns are [correlated](correlation) form a group.
 
 mod contrast;
@@ -32,14 +32,14 @@ use std::time::Duration;
 use pcp_archive::{Timestamp, Units};
 
 use crate::Failure;
-use crate::comparison::{ObservedRun, SeriesName, Statistic, count_discoveries};
+use crate::comparison::{ObservedRun, Statistic, count_discoveries};
 use contrast::{Contrast, strongest_contrast};
 use correlation::strongest_correlation;
 use distribution::{distance_significance, distribution_distance};
 use onset::{Onset, fit_onset, fit_step};
 use programs::unmeasured;
 pub(crate) use programs::{Event, Unmeasured, read_events, restart_loops};
-use tracks::{Subject, Track, clear_absences, fill_before_appearance};
+use tracks::{Subject, Track, fill_before_appearance};
 
 /// The columns of the window and of the time before it.
 pub(crate) const COLUMNS: u32 = 480;
@@ -47,8 +47,10 @@ pub(crate) const COLUMNS: u32 = 480;
 pub(crate) const MIN_VALUES: usize = 24;
 /// False discovery rate over all series of a window.
 const MAX_FALSE: f64 = 0.02;
-/// Limit on the changes that are refined.
+/// Limit on the series whose changes are refined.
 const MAX_CANDIDATES: usize = 96;
+/// Limit on the changes of a series.
+const MAX_CHANGES_OF_SERIES: usize = 3;
 /// Least number of samples that are read around the beginning of a change.
 const MIN_SAMPLES: u32 = 512;
 /// Limit on the samples that are read around the beginning of a change.
@@ -63,6 +65,10 @@ const SAME: f64 = 0.05;
 const MAX_ALIKE: f64 = 1e-3;
 /// Least number of columns from which the level before a change is computed.
 const MIN_BEFORE: usize = 16;
+/// Values near the level before, in excess of those near the level of a change, that end it.
+const MIN_RETURNED: usize = 4;
+/// Such values at the end of a series that end a change, too.
+const MIN_RETURNED_AT_END: f64 = 2.0;
 /// Ramps of fewer columns are treated as steps.
 const MIN_RAMP: f64 = 6.0;
 /// Limit on the columns on each side of a change to which its shape is fitted.
@@ -117,6 +123,13 @@ impl ChangePoint {
     /// Returns the ratio of the number during the change to that before; `None` if that was 0.
     pub(crate) fn ratio(&self) -> Option<f64> {
         (self.before != 0.0).then(|| self.during / self.before)
+    }
+
+    /// Returns whether a change is of the same series and time.
+    fn overlaps(&self, other: &Self) -> bool {
+        (&self.metric, &self.instance) == (&other.metric, &other.instance)
+            && self.end.is_none_or(|end| other.begin < end)
+            && other.end.is_none_or(|end| self.begin < end)
     }
 }
 
@@ -188,6 +201,8 @@ struct Candidate {
     begin: f64,
     end: usize,
     is_gradual: bool,
+    /// The change once its beginning is known in samples.
+    change: Option<ChangePoint>,
 }
 
 impl Candidate {
@@ -224,43 +239,73 @@ pub(crate) fn explain(
     }
     appeared.sort_by_key(|appeared| appeared.time);
     let unmeasured = unmeasured(&run, &grid, window_start);
-    clear_absences(&mut run, &grid);
     let (candidates, series) = find_candidates(&run, first);
     let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
     changes.extend(loops.into_iter().map(|change| (change, Track::default())));
-    for cluster in clusters(candidates) {
-        changes.extend(refine(history, &run, &grid, cluster)?);
-    }
-    keep_one_of_histograms(&mut changes);
+    changes.extend(refine(history, &run, &grid, candidates)?);
+    keep_one_of_histograms(&mut changes, &grid);
     let changes = group(changes, &grid);
     Ok(Explanation { changes, appeared, unmeasured, series })
 }
 
-/// Returns the significant changes, in the order of their beginning, and the number of series.
+/// Returns the significant changes, and the number of series.
 fn find_candidates(run: &ObservedRun, first: usize) -> (Vec<Candidate>, usize) {
     let mut found = Vec::new();
     let mut series = 0;
-    for subject in Subject::all(run) {
+    for subject in Subject::all(run, first) {
         let track = subject.track(run);
         if track.values.len() < MIN_VALUES {
             continue;
         }
         series += 1;
-        let first = track.columns.partition_point(|column| (*column as usize) < first);
-        if let Some(contrast) = strongest_contrast(&track.values, first) {
-            found.push((subject, track, contrast));
+        if let Some(contrast) = strongest_contrast(&track.values, track.place(first)) {
+            found.push((subject, contrast));
         }
     }
-    found.sort_by(|(.., one), (.., other)| one.significance.total_cmp(&other.significance));
-    let significances: Vec<f64> =
-        found.iter().map(|(.., contrast)| contrast.significance).collect();
+    found.sort_by(|(_, one), (_, other)| one.significance.total_cmp(&other.significance));
+    let significances: Vec<f64> = found.iter().map(|(_, contrast)| contrast.significance).collect();
     found.truncate(count_discoveries(&significances, series, MAX_FALSE).min(MAX_CANDIDATES));
-    let candidates = found.into_iter();
-    let candidates = candidates.map(|(subject, track, contrast)| shape(subject, track, contrast));
-    let mut candidates: Vec<Candidate> =
-        candidates.filter(|candidate| candidate.begin >= first.saturating_sub(2) as f64).collect();
-    candidates.sort_by(|one, other| one.begin.total_cmp(&other.begin));
+    let limit = found.last().map_or(0.0, |(_, contrast)| contrast.significance);
+    let mut candidates = Vec::new();
+    for (subject, contrast) in found {
+        let track = subject.track(run);
+        candidates.extend(changes_of_series(&subject, track, contrast, (first, limit)));
+    }
+    candidates.retain(|candidate| candidate.begin >= first.saturating_sub(2) as f64);
     (candidates, series)
+}
+
+/// Returns a change of a series, and further ones in what is left without it, with a significance up
+/// to `limit`.
+fn changes_of_series(
+    subject: &Subject,
+    mut track: Track,
+    mut contrast: Contrast,
+    (first, limit): (usize, f64),
+) -> Vec<Candidate> {
+    let mut all = Vec::new();
+    loop {
+        let candidate = shape(subject.clone(), track.clone(), contrast);
+        // The column before may be one in which it began.
+        let begin = track.place((candidate.begin as usize).saturating_sub(1));
+        let end = track.place(candidate.end);
+        all.push(candidate);
+        if all.len() == MAX_CHANGES_OF_SERIES || end <= begin {
+            return all;
+        }
+        track.columns.drain(begin..end);
+        track.values.drain(begin..end);
+        if track.values.len() < MIN_VALUES {
+            return all;
+        }
+        match strongest_contrast(&track.values, track.place(first)) {
+            // At the place of the former change it is what that has left.
+            Some(next) if next.significance <= limit && next.place.abs_diff(begin) > next.width => {
+                contrast = next;
+            }
+            _ => return all,
+        }
+    }
 }
 
 /// Finds beginning and end of a change in columns.
@@ -286,10 +331,12 @@ fn shape(subject: Subject, track: Track, contrast: Contrast) -> Candidate {
     // Columns without a value are not counted as places.
     let begin = column_of(begin as usize) as f64 + begin.fract();
     let end = column_of(end);
-    Candidate { subject, track, contrast, begin, end, is_gradual }
+    Candidate { subject, track, contrast, begin, end, is_gradual, change: None }
 }
 
-/// Returns the first place after a change at which the values are nearer to those before it again.
+/// Returns the place at which a change ends, or the number of values. Until then the values are nearer
+/// to those of the change than to those before it, by the largest cumulative sum; the sum has to fall
+/// far enough (E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954)).
 fn return_to_before(values: &[f64], place: usize, width: usize) -> usize {
     let mean = |range: Range<usize>| {
         let range = values.get(range).unwrap_or_default();
@@ -298,27 +345,35 @@ fn return_to_before(values: &[f64], place: usize, width: usize) -> usize {
     let before = mean(place - width..place);
     let during = mean(place..place + width);
     let middle = f64::midpoint(before, during);
-    let is_back = |value: f64| if during > before { value < middle } else { value > middle };
-    let few = (width / 2).max(2);
-    let mut begin = place + width / 2;
-    while begin + few <= values.len() {
-        if values.get(begin).is_some_and(|value| is_back(*value))
-            && is_back(mean(begin..begin + few))
-        {
-            return begin;
+    // That of a value at the level before is -1. Larger ones do not count more.
+    let evidence = |value: f64| ((value - middle) / (during - middle)).clamp(-1.0, 1.0);
+    let returned = width.max(MIN_RETURNED) as f64;
+    let mut sum = 0.0;
+    let mut largest = 0.0;
+    let mut end = place;
+    for (place, value) in values.iter().enumerate().skip(place) {
+        sum += evidence(*value);
+        if sum >= largest {
+            largest = sum;
+            end = place + 1;
+        } else if largest - sum >= returned {
+            return end;
         }
-        begin += 1;
     }
-    values.len()
+    let has_returned = largest - sum >= MIN_RETURNED_AT_END;
+    if has_returned { end } else { values.len() }
 }
 
-/// Groups candidates, in the order of their beginning, that are read together.
-fn clusters(candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
+/// Groups candidates whose `column` is nearly the same.
+fn clusters(mut candidates: Vec<Candidate>, column: fn(&Candidate) -> f64) -> Vec<Vec<Candidate>> {
+    candidates.sort_by(|one, other| column(one).total_cmp(&column(other)));
     let mut clusters: Vec<Vec<Candidate>> = Vec::new();
     for candidate in candidates {
         match clusters.last_mut() {
             Some(cluster)
-                if cluster.first().is_some_and(|first| candidate.begin <= first.begin + 2.0) =>
+                if cluster
+                    .first()
+                    .is_some_and(|first| column(&candidate) <= column(first) + 2.0) =>
             {
                 cluster.push(candidate);
             }
@@ -328,33 +383,94 @@ fn clusters(candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     clusters
 }
 
-/// Finds the beginning of changes in samples, and drops those that samples do not show.
+/// The columns of a few series, and one column for each sample around a time.
+struct SampledRun<'a> {
+    run: &'a ObservedRun,
+    grid: &'a TimeColumns,
+    fine_run: ObservedRun,
+    fine: TimeColumns,
+}
+
+impl<'a> SampledRun<'a> {
+    /// Reads the series of changes around a column.
+    fn read(
+        history: &impl History,
+        (run, grid): (&'a ObservedRun, &'a TimeColumns),
+        cluster: &[Candidate],
+        column: f64,
+    ) -> Result<Self, Failure> {
+        let interval = sample_interval(run, grid, cluster);
+        let samples = (8.0 * grid.width() / interval)
+            .ceil()
+            .clamp(f64::from(MIN_SAMPLES), f64::from(MAX_SAMPLES));
+        let half = Duration::from_nanos((samples * interval / 2.0) as u64);
+        let middle = grid.time(column);
+        let begin = middle.saturating_sub(half).max(*grid.range.start());
+        let end = middle.saturating_add(half).min(*grid.range.end());
+        let columns = end.nanos_since(begin) as f64 / interval;
+        let fine = TimeColumns { range: begin..=end, columns: (columns.round() as u32).max(1) };
+        let metrics = cluster.iter().map(|candidate| candidate.subject.name.0.clone()).collect();
+        let mut fine_run = history.read(fine.range.clone(), fine.columns, Some(&metrics))?;
+        fill_before_appearance(&mut fine_run);
+        Ok(Self { run, grid, fine_run, fine })
+    }
+
+    /// Returns the places of a track that are searched around a column of the grid.
+    fn searched(&self, track: &Track, column: f64) -> Range<usize> {
+        let middle = self.fine.column(self.grid.time(column));
+        let place = track.columns.partition_point(|column| f64::from(*column) < middle);
+        let searched = (SEARCHED_COLUMNS * self.grid.width() / self.fine.width()) as usize;
+        let searched = searched.max(SEARCHED_SAMPLES);
+        place.saturating_sub(searched)..(place + searched).min(track.columns.len())
+    }
+}
+
+/// Finds the beginning and end of changes in samples, and drops those that samples do not show.
 fn refine(
     history: &impl History,
     run: &ObservedRun,
     grid: &TimeColumns,
-    cluster: Vec<Candidate>,
+    candidates: Vec<Candidate>,
 ) -> Result<Vec<(ChangePoint, Track)>, Failure> {
-    let Some(first) = cluster.first() else { return Ok(Vec::new()) };
-    let interval = sample_interval(run, grid, &cluster);
-    let samples = (8.0 * grid.width() / interval)
-        .ceil()
-        .clamp(f64::from(MIN_SAMPLES), f64::from(MAX_SAMPLES));
-    let half = Duration::from_nanos((samples * interval / 2.0) as u64);
-    let middle = grid.time(first.begin);
-    let begin = middle.saturating_sub(half).max(*grid.range.start());
-    let end = middle.saturating_add(half).min(*grid.range.end());
-    let columns = end.nanos_since(begin) as f64 / interval;
-    let fine = TimeColumns { range: begin..=end, columns: (columns.round() as u32).max(1) };
-    let metrics = cluster.iter().map(|candidate| candidate.subject.name.0.clone()).collect();
-    let mut fine_run = history.read(fine.range.clone(), fine.columns, Some(&metrics))?;
-    fill_before_appearance(&mut fine_run);
-    clear_absences(&mut fine_run, &fine);
-    let changes = cluster.into_iter().filter_map(|candidate| {
-        let change = refined(run, grid, &fine_run, &fine, &candidate)?;
-        Some((change, candidate.track))
-    });
-    Ok(changes.collect())
+    let mut begun = Vec::new();
+    for cluster in clusters(candidates, |candidate| candidate.begin) {
+        let Some(column) = cluster.first().map(|first| first.begin) else { continue };
+        let sampled = SampledRun::read(history, (run, grid), &cluster, column)?;
+        for candidate in cluster {
+            let change = refined(&sampled, &candidate);
+            begun.extend(change.map(|change| Candidate { change: Some(change), ..candidate }));
+        }
+    }
+    let mut all = Vec::new();
+    for cluster in clusters(begun, |candidate| candidate.end as f64) {
+        let Some(column) = cluster.first().map(|first| first.end as f64) else { continue };
+        let sampled = SampledRun::read(history, (run, grid), &cluster, column)?;
+        for candidate in cluster {
+            let end = refined_end(&sampled, &candidate);
+            let Some(mut change) = candidate.change else { continue };
+            if change.end.is_some() {
+                change.end = end.filter(|end| *end > change.begin).or(change.end);
+            }
+            all.push((change, candidate.track));
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the time of the first sample after a change that is as before it.
+fn refined_end(sampled: &SampledRun<'_>, candidate: &Candidate) -> Option<Timestamp> {
+    let SampledRun { fine_run, fine, .. } = sampled;
+    let track = candidate.subject.track(fine_run);
+    let begin = candidate.change.as_ref()?.begin;
+    let begin = fine.column(begin);
+    let mut searched = sampled.searched(&track, candidate.end as f64);
+    searched.start =
+        searched.start.max(track.columns.partition_point(|column| f64::from(*column) < begin));
+    let first = searched.start;
+    let place = first + fit_step(track.values.get(searched)?)?;
+    // A rate is in the column in which its interval begins.
+    let within = if candidate.subject.is_interval() { 0.0 } else { 0.5 };
+    Some(fine.time(f64::from(*track.columns.get(place)?) + within))
 }
 
 /// Returns the shortest usual interval between samples, in nanoseconds.
@@ -369,16 +485,10 @@ fn sample_interval(run: &ObservedRun, grid: &TimeColumns, cluster: &[Candidate])
     shortest.max(1.0)
 }
 
-fn refined(
-    run: &ObservedRun,
-    grid: &TimeColumns,
-    fine_run: &ObservedRun,
-    fine: &TimeColumns,
-    candidate: &Candidate,
-) -> Option<ChangePoint> {
+fn refined(sampled: &SampledRun<'_>, candidate: &Candidate) -> Option<ChangePoint> {
+    let SampledRun { run, grid, fine_run, fine } = sampled;
     let subject = &candidate.subject;
     let track = subject.track(fine_run);
-    let mut coarse_begin = grid.time(candidate.begin);
     let goes_on =
         candidate.end >= candidate.track.columns.last().map_or(0, |last| *last as usize + 1);
     let coarse_end = grid.time(candidate.end as f64);
@@ -390,18 +500,13 @@ fn refined(
             return None;
         }
         // The mean of a column is that of its middle.
-        coarse_begin = grid.time(candidate.begin + 0.5 - 0.5 * fine.width() / grid.width());
-        begin = coarse_begin;
+        begin = grid.time(candidate.begin + 0.5 - 0.5 * fine.width() / grid.width());
     } else {
-        let middle = fine.column(coarse_begin);
-        let place = track.columns.partition_point(|column| f64::from(*column) < middle);
         let end = fine.column(coarse_end);
         let end_place = track.columns.partition_point(|column| f64::from(*column) < end);
-        let searched = (SEARCHED_COLUMNS * grid.width() / fine.width()) as usize;
-        let searched = searched.max(SEARCHED_SAMPLES);
-        let first = place.saturating_sub(searched);
-        let after = (place + searched).min(end_place);
-        let mut searched = track.values.get(first..after)?.to_vec();
+        let searched = sampled.searched(&track, candidate.begin);
+        let first = searched.start;
+        let mut searched = track.values.get(first..searched.end.min(end_place))?.to_vec();
         if subject.statistic == Statistic::Rate {
             // Counts vary by the square root of their mean.
             for value in &mut searched {
@@ -461,19 +566,36 @@ fn are_alike(one: &[f64], other: &[f64]) -> bool {
     distance_significance(distance, one.len(), other.len()) > MAX_ALIKE
 }
 
-/// Keeps the quantile of each histogram that changed most.
-fn keep_one_of_histograms(changes: &mut Vec<(ChangePoint, Track)>) {
+/// Of the quantiles of a histogram that changed at the same time, keeps the one that changed most. It
+/// began when the first of them did.
+fn keep_one_of_histograms(changes: &mut Vec<(ChangePoint, Track)>, grid: &TimeColumns) {
     changes.sort_by(|(one, _), (other, _)| by_score(one, other));
-    let mut seen: BTreeSet<SeriesName> = BTreeSet::new();
-    changes.retain(|(change, _)| {
-        !matches!(change.kind, ChangeKind::Statistic(Statistic::Quantile(_)))
-            || seen.insert((change.metric.clone(), change.instance.clone()))
-    });
+    let tolerance = (grid.width() as i128) * GROUPED_COLUMNS;
+    let mut kept: Vec<(ChangePoint, Track)> = Vec::new();
+    for (change, track) in changes.drain(..) {
+        let is_quantile = |change: &ChangePoint| {
+            matches!(change.kind, ChangeKind::Statistic(Statistic::Quantile(_)))
+        };
+        let same = kept
+            .iter_mut()
+            .map(|(kept, _)| kept)
+            .find(|kept| is_quantile(kept) && is_quantile(&change) && change.overlaps(kept));
+        match same {
+            Some(same) => {
+                if same.begin.nanos_since(change.begin) <= tolerance {
+                    same.begin = same.begin.min(change.begin);
+                }
+            }
+            None => kept.push((change, track)),
+        }
+    }
+    *changes = kept;
 }
 
 fn by_score(one: &ChangePoint, other: &ChangePoint) -> std::cmp::Ordering {
     let by_name = || (&one.metric, &one.instance).cmp(&(&other.metric, &other.instance));
-    other.score.total_cmp(&one.score).then_with(by_name)
+    let by_time = || one.begin.cmp(&other.begin);
+    other.score.total_cmp(&one.score).then_with(by_name).then_with(by_time)
 }
 
 /// Returns whether a change is one of the program that restarts.

@@ -99,7 +99,8 @@ impl History for SelectedHistory<'_> {
                     })
             });
         }
-        ObservedRun::read(&selection, range, RunOptions { columns, ..RunOptions::default() })
+        let options = RunOptions { columns, without_absences: true, ..RunOptions::default() };
+        ObservedRun::read(&selection, range, options)
     }
 }
 

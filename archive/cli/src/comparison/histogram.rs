@@ -1,6 +1,6 @@
 //! The counts of a histogram in a run.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use super::estimate::{ColumnSums, Estimate};
 
@@ -95,21 +95,6 @@ impl HistogramColumns {
         .collect()
     }
 
-    pub(crate) fn clear(&mut self, columns: RangeInclusive<usize>) {
-        for column in columns {
-            let sums = [&mut self.sums, &mut self.seconds].into_iter();
-            let counts = self.buckets.iter_mut().map(|bucket| &mut bucket.counts);
-            for numbers in sums.chain(counts) {
-                if let Some(number) = numbers.get_mut(column) {
-                    *number = 0.0;
-                }
-            }
-            if let Some(observations) = self.observations.get_mut(column) {
-                *observations = 0;
-            }
-        }
-    }
-
     /// Returns the values per second.
     pub(super) fn rate(&self) -> Option<Estimate> {
         Estimate::new(&self.rate_parts())
@@ -151,7 +136,11 @@ impl HistogramColumns {
     }
 
     /// Returns the bucket that contains the value of a rank from 0 to 1 of those in some columns.
-    fn bucket_of_columns(&self, rank: f64, columns: Range<usize>) -> Option<&BucketColumns> {
+    pub(crate) fn bucket_of_columns(
+        &self,
+        rank: f64,
+        columns: Range<usize>,
+    ) -> Option<&BucketColumns> {
         let count_of = |bucket: &BucketColumns| -> f64 {
             bucket.counts.get(columns.clone()).unwrap_or_default().iter().sum()
         };

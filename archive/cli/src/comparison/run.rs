@@ -24,11 +24,13 @@ pub(crate) struct RunOptions {
     pub(crate) columns: u32,
     /// Time to leave out after the beginning of the run and after each start of a program.
     pub(crate) warm_up: Duration,
+    /// Leave out the columns in which a program ended or started, and those between.
+    pub(crate) without_absences: bool,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { columns: MAX_GROUPS as u32, warm_up: Duration::ZERO }
+        Self { columns: MAX_GROUPS as u32, warm_up: Duration::ZERO, without_absences: false }
     }
 }
 
@@ -83,7 +85,7 @@ impl ObservedRun {
             cuts.add_event(event, selection.metrics(), &grid, options);
         })?;
         let envelope = Envelope::read(selection, grid, Options::default())?;
-        let mut run = Self { excluded: cuts.finish(&envelope), ..Self::default() };
+        let mut run = Self { excluded: cuts.finish(&envelope, options), ..Self::default() };
         let mut reader = SeriesReader::new(selection);
         // A series is dropped when it was added: both forms of all would be twice the memory.
         for series in envelope.series {
@@ -206,13 +208,26 @@ impl<'s, 'a> SeriesReader<'s, 'a> {
     }
 }
 
+/// Returns the columns from one time to another; times outside of the grid are at its ends.
+fn columns_of(grid: &Grid, begin: Timestamp, end: Timestamp) -> RangeInclusive<u32> {
+    let last = grid.columns() - 1;
+    grid.column_of(begin).unwrap_or(0)..=grid.column_of(end).unwrap_or(last)
+}
+
 /// The parts of a run that are cut out.
 struct Cuts {
     /// The columns, by the place of the metric in the selection.
     columns: Vec<Vec<RangeInclusive<u32>>>,
     excluded: Vec<Excluded>,
-    /// The programs that are not running, with the time of their end.
-    away: BTreeMap<String, Timestamp>,
+    /// The programs that are not running.
+    away: BTreeMap<String, Away>,
+}
+
+/// A program that ended.
+struct Away {
+    since: Timestamp,
+    /// The places of its metrics in the selection.
+    metrics: Vec<usize>,
 }
 
 impl Cuts {
@@ -246,10 +261,14 @@ impl Cuts {
         }
         let is_back = matches!(event.kind, "appeared" | "restarted" | "recovered");
         if !is_back {
-            self.away.entry(program.to_owned()).or_insert(event.at);
+            let away = Away { since: event.at, metrics: concerned };
+            self.away.entry(program.to_owned()).or_insert(away);
             return;
         }
-        let begin = self.away.remove(program);
+        let begin = self.away.remove(program).map(|away| away.since);
+        if let Some(begin) = begin.filter(|_| options.without_absences) {
+            self.cut(&concerned, &columns_of(grid, begin, event.at));
+        }
         self.excluded.push(Excluded {
             program: Some(program.to_owned()),
             begin: begin.unwrap_or(event.at),
@@ -263,10 +282,15 @@ impl Cuts {
         });
         if boundary.from_zero && options.warm_up > Duration::ZERO {
             let columns = self.exclude(Some(program), event.at, grid, options.warm_up);
-            for place in concerned {
-                if let Some(cuts) = self.columns.get_mut(place) {
-                    cuts.push(columns.clone());
-                }
+            self.cut(&concerned, &columns);
+        }
+    }
+
+    /// Cuts columns out of metrics.
+    fn cut(&mut self, metrics: &[usize], columns: &RangeInclusive<u32>) {
+        for place in metrics {
+            if let Some(cuts) = self.columns.get_mut(*place) {
+                cuts.push(columns.clone());
             }
         }
     }
@@ -283,21 +307,20 @@ impl Cuts {
         let end = begin.saturating_add(warm_up).min(*window.end());
         let program = program.map(str::to_owned);
         self.excluded.push(Excluded { program, begin, end, reason: "warm-up" });
-        let last = grid.columns() - 1;
-        grid.column_of(begin).unwrap_or(0)..=grid.column_of(end).unwrap_or(last)
+        columns_of(grid, begin, end)
     }
 
     /// Returns what was cut out, including gaps in the archive.
-    fn finish(&mut self, envelope: &Envelope) -> Vec<Excluded> {
+    fn finish(&mut self, envelope: &Envelope, options: RunOptions) -> Vec<Excluded> {
         let mut excluded = std::mem::take(&mut self.excluded);
         let end = *envelope.grid.window().end();
-        let away = std::mem::take(&mut self.away).into_iter();
-        excluded.extend(away.map(|(program, begin)| Excluded {
-            program: Some(program),
-            begin,
-            end,
-            reason: "not running",
-        }));
+        for (program, Away { since, metrics }) in std::mem::take(&mut self.away) {
+            if options.without_absences {
+                self.cut(&metrics, &columns_of(&envelope.grid, since, end));
+            }
+            let program = Some(program);
+            excluded.push(Excluded { program, begin: since, end, reason: "not running" });
+        }
         excluded.extend(envelope.marks.iter().map(|mark| Excluded {
             program: None,
             begin: *mark,
@@ -306,5 +329,66 @@ impl Cuts {
         }));
         excluded.sort_by_key(|cut| cut.begin);
         excluded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
+    use pcp_archive::{Archive, OwnedValue, Value};
+    use test_archives::{Builder, Cell, at};
+
+    use super::*;
+
+    /// The cluster of the metrics of `web`, whose names do not begin with its name.
+    const CLUSTER: u32 = 5;
+
+    fn event(second: u64, kind: &str) -> OwnedValue {
+        let parameter = |item| Pmid::new(70, 0, item).unwrap();
+        let mut array = EventArrayBuilder::new();
+        array.record(at(second), EventFlags::POINT).unwrap();
+        array.parameter(parameter(1002), Value::String(kind.as_bytes())).unwrap();
+        array.parameter(parameter(1003), Value::String(b"web")).unwrap();
+        array.parameter(parameter(1009), Value::U32(CLUSTER)).unwrap();
+        array.finish()
+    }
+
+    #[test]
+    fn absences_are_cut_out_of_metrics_without_the_name_of_the_program() {
+        let rows = (0..100).map(|second| {
+            let mut cells = vec![("mmv.other.total", Cell::from(5 * second))];
+            let since = if second < 40 { 0 } else { 50 };
+            if !(40..50).contains(&second) {
+                cells.push(("mmv.jobs.total", Cell::from(7 * (second - since))));
+            }
+            if second == 40 {
+                cells.push(("mmv.agent.events", event(second, "ended").into()));
+            }
+            if second == 50 {
+                cells.push(("mmv.agent.events", event(second, "restarted").into()));
+            }
+            (second, cells)
+        });
+        let archive = Builder::new()
+            .metric_with(Pmid::new(70, 0, 1001).unwrap(), "mmv.agent.events", "event instant")
+            .metric_with(Pmid::new(70, 0, 1002).unwrap(), "mmv.agent.event.type", "string discrete")
+            .metric_with(Pmid::new(70, 0, 1003).unwrap(), "mmv.agent.event.file", "string discrete")
+            .metric_with(Pmid::new(70, 0, 1009).unwrap(), "mmv.agent.event.cluster", "u32 discrete")
+            .metric_with(Pmid::new(70, CLUSTER, 1).unwrap(), "mmv.jobs.total", "u64 counter count")
+            .metric("mmv.other.total", "u64 counter count")
+            .rows(rows)
+            .finish();
+        let archive = Archive::open(archive.base()).unwrap();
+        let mut selection = Selection::new(&archive);
+        selection.select("mmv.jobs");
+        selection.select("mmv.other");
+        let options = RunOptions { columns: 99, without_absences: true, ..RunOptions::default() };
+        let run = ObservedRun::read(&selection, at(0)..=at(99), options).unwrap();
+        let unknown = |metric: &str| {
+            let parts = &run.series.get(&(metric.to_owned(), None)).unwrap().parts;
+            (0..).zip(parts).filter(|(_, part)| part.denominator == 0.0).map(|(column, _)| column)
+        };
+        assert_eq!(unknown("mmv.jobs.total").collect::<Vec<i32>>(), (39..=50).collect::<Vec<_>>());
+        assert_eq!(unknown("mmv.other.total").count(), 0);
     }
 }

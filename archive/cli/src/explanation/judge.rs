@@ -5,7 +5,9 @@
 use std::f64::consts::TAU;
 
 use super::*;
-use crate::comparison::{BucketColumns, ColumnSums, HistogramColumns, RunHistogram, SeriesColumns};
+use crate::comparison::{
+    BucketColumns, ColumnSums, HistogramColumns, RunHistogram, SeriesColumns, SeriesName,
+};
 
 /// Seeds below this one were used to choose parameters.
 const FIRST_SEED: u64 = 1_000;
@@ -85,11 +87,18 @@ enum Incident {
     Queue,
     Leak,
     Drift,
+    Restarts,
     Nothing,
 }
 
-const INCIDENTS: [Incident; 5] =
-    [Incident::Latency, Incident::Errors, Incident::Queue, Incident::Leak, Incident::Drift];
+const INCIDENTS: [Incident; 6] = [
+    Incident::Latency,
+    Incident::Errors,
+    Incident::Queue,
+    Incident::Leak,
+    Incident::Drift,
+    Incident::Restarts,
+];
 
 struct Simulation {
     interval: i64,
@@ -102,6 +111,7 @@ struct Simulation {
     cause: Option<SeriesName>,
     series: Vec<(SeriesName, bool, Vec<f64>)>,
     histograms: Vec<(SeriesName, Vec<[f64; BUCKETS]>)>,
+    events: Vec<Event>,
 }
 
 /// Buckets of histograms, each twice as wide as the one before.
@@ -123,8 +133,10 @@ impl Simulation {
             cause: None,
             series: Vec::new(),
             histograms: Vec::new(),
+            events: Vec::new(),
         };
         simulation.add_others(&mut random, series);
+        simulation.add_deployments(&mut random);
         simulation.add_incident(&mut random);
         simulation
     }
@@ -223,6 +235,26 @@ impl Simulation {
         }
     }
 
+    /// Restarts programs once or twice, as for new versions.
+    fn add_deployments(&mut self, random: &mut Random) {
+        for program in 0..3 {
+            for _ in 0..1 + random.below(2) {
+                let sample = random.below(self.samples);
+                self.events.push(self.restarted(sample, &format!("app{program}")));
+            }
+        }
+    }
+
+    fn restarted(&self, sample: usize, program: &str) -> Event {
+        Event {
+            time: self.time(sample),
+            kind: "restarted".to_owned(),
+            program: Some(program.to_owned()),
+            pid: None,
+            reason: None,
+        }
+    }
+
     fn add_incident(&mut self, random: &mut Random) {
         let length = self.samples / 40 + random.below(self.samples / 5);
         let end = if random.below(2) == 0 { self.samples } else { self.begin + length };
@@ -292,6 +324,18 @@ impl Simulation {
                 let values = values.collect();
                 self.put(("mmv.shop.utilization".to_owned(), None), false, values);
             }
+            Incident::Restarts => {
+                // A pause that is doubled after each start that fails, up to a limit.
+                let longest = 4 + random.below(30);
+                let mut pause = 1;
+                let mut sample = begin;
+                while sample < end {
+                    self.events.push(self.restarted(sample, "shop"));
+                    sample += pause + random.below(2);
+                    pause = (2 * pause).min(longest);
+                }
+                self.cause = Some(("mmv.shop".to_owned(), None));
+            }
         }
     }
 
@@ -306,7 +350,11 @@ impl Simulation {
 
     fn explain(&self) -> Explanation {
         let range = self.time(0)..=self.time(self.samples - 1);
-        explain(self, range, self.time(self.window), Vec::new()).unwrap()
+        let window_start = self.time(self.window);
+        let mut events = self.events.clone();
+        events.sort_by_key(|event| event.time);
+        let loops = restart_loops(&events, &range, window_start);
+        explain(self, range, window_start, loops).unwrap()
     }
 }
 
@@ -444,6 +492,33 @@ fn judge_some(seeds: Range<u64>, series: usize) -> Score {
 fn incidents_are_found_and_quiet_windows_are_quiet() {
     let score = judge(FIRST_SEED..FIRST_SEED + 5, 60);
     assert!(score.named >= 4 && score.quiet >= 4, "{score:?}");
+}
+
+#[test]
+fn two_incidents_of_a_series_are_two_changes() {
+    let mut simulation = Simulation::new(FIRST_SEED, 60, Incident::Nothing);
+    let mut random = Random(7);
+    let samples = simulation.samples;
+    let incidents = [samples * 6 / 10..samples * 64 / 100, samples * 8 / 10..samples * 86 / 100];
+    let mut depths = Vec::new();
+    for sample in 0..samples {
+        let is_during = incidents.iter().any(|incident| incident.contains(&sample));
+        depths.push(random.poisson(if is_during { 60.0 } else { 4.0 }));
+    }
+    simulation.put(("mmv.shop.queue".to_owned(), None), false, depths);
+    let explanation = simulation.explain();
+    let mut found = Vec::new();
+    for change in &explanation.changes {
+        let sample =
+            |time: Timestamp| time.seconds_since(simulation.time(0)) / simulation.interval as f64;
+        found.push((sample(change.begin), sample(change.end.unwrap())));
+    }
+    found.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    assert_eq!(found.len(), 2, "{found:?}");
+    for ((begin, end), incident) in found.into_iter().zip(incidents) {
+        assert!((begin - incident.start as f64).abs() <= 1.0, "{begin} {incident:?}");
+        assert!((end - incident.end as f64).abs() <= 1.0, "{end} {incident:?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! One series of numbers by column for each statistic of a run.
 
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use pcp_archive::Units;
 
-use super::TimeColumns;
-use crate::comparison::{ColumnSums, Excluded, ObservedRun, RunHistogram, SeriesName, Statistic};
+use crate::comparison::{ColumnSums, ObservedRun, RunHistogram, SeriesName, Statistic};
 
 /// The quantiles of histograms that are examined.
 const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
@@ -16,7 +15,7 @@ const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
 pub(super) struct Subject {
     pub(super) name: SeriesName,
     pub(super) statistic: Statistic,
-    /// For a quantile, its value over the whole run; the series is the share of values above it.
+    /// For a quantile, its value before the window; the series is the share of values above it.
     pub(super) limit: f64,
 }
 
@@ -35,8 +34,8 @@ pub(super) struct Appearance {
 }
 
 impl Subject {
-    /// Returns the statistics of all series and histograms.
-    pub(super) fn all(run: &ObservedRun) -> Vec<Self> {
+    /// Returns the statistics of all series and histograms. `first` is the first column of the window.
+    pub(super) fn all(run: &ObservedRun, first: usize) -> Vec<Self> {
         let mut all = Vec::new();
         for (name, series) in &run.series {
             let statistic = if series.is_rate { Statistic::Rate } else { Statistic::Value };
@@ -45,7 +44,10 @@ impl Subject {
         for (name, histogram) in &run.histograms {
             all.push(Self { name: name.clone(), statistic: Statistic::Rate, limit: 0.0 });
             for rank in RANKS {
-                let Some(bucket) = histogram.columns.bucket(rank) else { continue };
+                let before = histogram.columns.bucket_of_columns(rank, 0..first);
+                let Some(bucket) = before.or_else(|| histogram.columns.bucket(rank)) else {
+                    continue;
+                };
                 let statistic = Statistic::Quantile(rank);
                 all.push(Self { name: name.clone(), statistic, limit: bucket.first });
             }
@@ -114,6 +116,11 @@ impl Subject {
 }
 
 impl Track {
+    /// Returns the place of the first value in a column or after it.
+    pub(super) fn place(&self, column: usize) -> usize {
+        self.columns.partition_point(|own| (*own as usize) < column)
+    }
+
     /// Returns a value for each of the first `columns` columns, NaN where a column has none.
     pub(super) fn by_column(&self, columns: usize) -> Vec<f64> {
         let mut all = vec![f64::NAN; columns];
@@ -159,34 +166,6 @@ pub(super) fn fill_before_appearance(run: &mut ObservedRun) -> Vec<Appearance> {
         }
     }
     appearances
-}
-
-/// Clears counts in columns in which the program was not running.
-pub(super) fn clear_absences(run: &mut ObservedRun, grid: &TimeColumns) {
-    let mut absent: Vec<(String, RangeInclusive<usize>)> = Vec::new();
-    for Excluded { program, begin, end, .. } in &run.excluded {
-        if let Some(program) = program.as_ref().filter(|_| begin < end) {
-            let first = grid.column(*begin).max(0.0) as usize;
-            let last = grid.column(*end).max(0.0) as usize;
-            absent.push((program.clone(), first..=last));
-        }
-    }
-    for (program, columns) in absent {
-        let is_cut = |column: usize| columns.contains(&column);
-        for ((metric, _), series) in &mut run.series {
-            if program_of(metric) == program {
-                let parts = series.parts.iter_mut().enumerate();
-                parts
-                    .filter(|(column, _)| is_cut(*column))
-                    .for_each(|(_, part)| *part = ColumnSums::default());
-            }
-        }
-        for ((metric, _), histogram) in &mut run.histograms {
-            if program_of(metric) == program {
-                histogram.columns.clear(columns.clone());
-            }
-        }
-    }
 }
 
 /// Returns the program of a metric as events name it, `shop` of `mmv.shop.orders`; of other metrics
