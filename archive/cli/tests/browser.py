@@ -561,6 +561,14 @@ def compares(browser):
     check(value_at(page, "+10.2s") == "y: 3", f"only what both have: {value_at(page, '+10.2s')}")
     if part.endswith("aligned"):
         check("B: 2023-11-15 22:13:30" in page.inner_text("#status"), page.inner_text("#status"))
+    if not is_file:
+        press(page, "0", "c")
+        until(page, "Boolean(page.view.changes.notes)")
+        shown = settled(page)["shown"]
+        found = page.evaluate("fetch(`changes?from=0&to=${page.data.span}`).then((answer) => answer.json())")
+        metrics = [one["metric"] for one in found["series"] if one["verdict"] in ("higher", "lower")]
+        check(metrics and shown == list(dict.fromkeys(metrics)), f"c orders by compare: {shown} {metrics}")
+        press(page, "c")
     search(page, "sides")
     before = press(page, "0", "+", "n")
     other = opened(browser, address=page.evaluate("location.hash"))
@@ -590,6 +598,8 @@ def incident(browser):
         wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
         check(not wide, f"they fit into {width} pixels")
         page.screenshot(path=directory / f"{part}-{scheme}-{width}.png")
+        if not is_file:
+            changes(page, f"{scheme}-{width}")
         if (scheme, width) != ("light", 1440):
             page.close()
             continue
@@ -611,6 +621,35 @@ def incident(browser):
         folds(page)
         colors(page)
         page.close()
+
+
+def changes(page, name):
+    """The button orders the charts as `explain` does, and gives them back."""
+    before = settled(page)["shown"]
+    page.evaluate("page.setWindow(60, page.data.span)")
+    settled(page)
+    page.click("#changes")
+    until(page, "Boolean(page.view.changes.notes)")
+    view = settled(page)
+    found = page.evaluate("fetch(`changes?from=60&to=${page.data.span}`).then((answer) => answer.json())")
+    metrics = [one["metric"] for one in found["changes"]]
+    shown = [one.split("[")[0] for one in view["shown"]]
+    check(len(metrics) > 3 and list(dict.fromkeys(shown)) == list(dict.fromkeys(metrics)), f"as explain: {shown} {metrics}")
+    notes = page.locator(".note").all_inner_texts()
+    check("ms to 81.92 ms at" in notes[shown.index("mmv.jobs.latency")], f"with what it says: {notes}")
+    check("for 30" in notes[0], f"and for how long: {notes[0]}")
+    page.screenshot(path=directory / f"changes-{name}.png")
+    wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    check(not wide, f"notes fit into the page: {name}")
+    address = page.evaluate("location.hash")
+    view = press(page, "c")
+    check(view["shown"] == before, f"the charts before are back: {view}")
+    other = opened(page.context.browser, address=address)
+    until(other, "Boolean(page.view.changes?.notes)")
+    again = [one.split("[")[0] for one in settled(other)["shown"]]
+    check(again == shown, f"the address has the order: {again}")
+    other.close()
+    press(page, "0")
 
 
 def folds(page):

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::Args;
+use pcp_archive::scan::Selection;
 use pcp_archive::{Source, Timestamp};
 use pcp_types::parse_interval;
 use serde::Serialize;
@@ -96,10 +97,36 @@ pub(crate) struct Arguments {
 }
 
 /// A run and what was read of it.
-struct Run {
+pub(crate) struct Run {
     name: String,
     window: RangeInclusive<Timestamp>,
     observed: ObservedRun,
+}
+
+impl Run {
+    /// Reads a window of a selection without the agent's and pmcd's own metrics, unless they are
+    /// `named`.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading.
+    pub(crate) fn read(
+        name: &str,
+        mut selection: Selection<'_>,
+        window: RangeInclusive<Timestamp>,
+        (named, options): (&[String], RunOptions),
+    ) -> Result<Self, Failure> {
+        selection.retain(|metric| !is_unnamed_machinery(&metric.name, named));
+        let observed = ObservedRun::read(&selection, window.clone(), options)?;
+        Ok(Self { name: name.to_owned(), window, observed })
+    }
+}
+
+/// Compares the last run with the others.
+pub(crate) fn compare_last(runs: &[Run]) -> Comparison {
+    let Some((new, bases)) = runs.split_last() else { return Comparison::default() };
+    let bases: Vec<&ObservedRun> = bases.iter().map(|run| &run.observed).collect();
+    compare(&bases, &new.observed)
 }
 
 impl Arguments {
@@ -108,23 +135,16 @@ impl Arguments {
         let mut runs = self.runs(&mut zone)?;
         let place = runs.iter().position(|run| run.name == "new").unwrap_or(runs.len() - 1);
         let new = runs.remove(place);
-        let (bases, observed): (Vec<_>, Vec<_>) =
-            runs.into_iter().map(|run| ((run.name, run.window), run.observed)).unzip();
-        let comparison = compare(&observed, &new.observed);
+        runs.push(new);
+        let comparison = compare_last(&runs);
         if comparison.changes.is_empty() && comparison.one_sided.is_empty() {
             let reason = "none of the metrics has enough numbers at these times";
             return Err(Failure::NoData(reason.to_owned()));
         }
-        let runs = bases.into_iter().zip(observed).map(|((name, window), observed)| Run {
-            name,
-            window,
-            observed,
-        });
-        let runs: Vec<Run> = runs.chain([new]).collect();
         let zone = zone.ok_or_else(|| Failure::Usage("no run".to_owned()))?;
         let mut out = Output::new();
         if self.json {
-            write_json(&mut out, &comparison, &runs)?;
+            out.json_line(&document(&comparison, &runs))?;
         } else {
             self.write_table(&mut out, &comparison, &runs, &zone)?;
         }
@@ -176,13 +196,12 @@ impl Arguments {
             let window = self.span.window(source.start(), source.end(), zone.time_zone())?;
             window.start..=window.end
         };
-        let mut selection = select_metrics(source, metrics, &self.instances)?;
-        selection.retain(|metric| !is_unnamed_machinery(&metric.name, metrics));
+        let selection = select_metrics(source, metrics, &self.instances)?;
         let options =
             RunOptions { warm_up: parse_interval(&self.warm_up)?, ..RunOptions::default() };
-        let observed = ObservedRun::read(&selection, window.clone(), options)?;
+        let run = Run::read(name, selection, window, (metrics, options))?;
         check_whole_set(&archives)?;
-        Ok(Run { name: name.to_owned(), window, observed })
+        Ok(run)
     }
 
     fn write_table(
@@ -327,8 +346,10 @@ fn push_cells(grid: &mut Grid, change: &Change) {
     let ratio =
         |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     let bounds = match (change.low, change.high) {
-        (None, None) => "-".to_owned(),
-        (low, high) => format!("{} - {}", ratio(low), ratio(high)),
+        (Some(low), Some(high)) => format!("{low:.2} - {high:.2}"),
+        // Of few values the rank of a quantile is not known well enough to name a greatest bucket.
+        _ if matches!(change.statistic, Statistic::Quantile(_)) => "too few values".to_owned(),
+        _ => "base may be 0".to_owned(),
     };
     grid.cell(|text| text.push_str(&shown(&title(change))));
     grid.cell(|text| text.push_str(&number(change, change.base)));
@@ -439,7 +460,8 @@ impl<'a> ChangeJson<'a> {
     }
 }
 
-fn write_json(out: &mut Output, comparison: &Comparison, runs: &[Run]) -> Result<(), Failure> {
+/// Returns the document that `--json` prints.
+pub(crate) fn document<'a>(comparison: &'a Comparison, runs: &'a [Run]) -> impl Serialize + 'a {
     let one_sided = |side| {
         let series = comparison.one_sided.iter().filter(move |(found, ..)| *found == side);
         let series = series
@@ -458,7 +480,7 @@ fn write_json(out: &mut Output, comparison: &Comparison, runs: &[Run]) -> Result
             reason: cut.reason,
         })
     };
-    let document = ComparisonJson {
+    ComparisonJson {
         runs: runs
             .iter()
             .map(|run| RunJson {
@@ -473,6 +495,5 @@ fn write_json(out: &mut Output, comparison: &Comparison, runs: &[Run]) -> Result
         only_base: one_sided(Side::Base),
         only_new: one_sided(Side::New),
         excluded: runs.iter().flat_map(excluded).collect(),
-    };
-    out.json_line(&document)
+    }
 }

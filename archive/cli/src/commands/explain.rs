@@ -110,27 +110,10 @@ impl Arguments {
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
         let window = self.window(source, &zone)?;
-        let length = Duration::from_nanos(
-            u64::try_from(window.end().nanos_since(*window.start())).unwrap_or(u64::MAX),
-        );
-        // Compares with a period of the same length, or with what the archive has of it.
-        let before = window.start().saturating_sub(length).max(source.start());
-        let range = before..=*window.end();
-        let mut selection = select_metrics(source, &self.metrics, &[])?;
-        selection.retain(|metric| !is_unnamed_machinery(&metric.name, &self.metrics));
-        let series = max_series(&selection);
-        if series > MAX_SERIES {
-            return Err(Failure::Usage(format!(
-                "the metrics have {series} series, more than the limit of {MAX_SERIES}: name some of them"
-            )));
-        }
-        let mut events = read_events(source, range.clone())?;
-        let loops = restart_loops(&events, &range, *window.start());
-        let history = SelectedHistory(selection);
-        let explanation = explain(&history, range.clone(), *window.start(), loops)?;
-        events.retain(|event| window.contains(&event.time));
-        let report = Report { selection: &history.0, window, range, explanation, events, zone };
-        if report.explanation.series == 0 && report.events.is_empty() {
+        let selection = select_metrics(source, &self.metrics, &[])?;
+        let report =
+            Report { content: WindowChanges::read(selection, window, &self.metrics)?, zone };
+        if report.content.explanation.series == 0 && report.content.events.is_empty() {
             let reason = format!(
                 "none of the metrics has enough numbers at these times; at least {MIN_VALUES} \
                  samples are needed"
@@ -139,7 +122,7 @@ impl Arguments {
         }
         let mut out = Output::new();
         if self.json {
-            report.write_json(&mut out)?;
+            out.json_line(&report.content.document())?;
         } else {
             report.write_text(&mut out)?;
         }
@@ -182,14 +165,109 @@ impl Arguments {
     }
 }
 
-/// All that is printed.
-struct Report<'a> {
-    selection: &'a Selection<'a>,
+/// What changed in a window, and what happened then.
+pub(crate) struct WindowChanges<'a> {
+    selection: Selection<'a>,
     window: RangeInclusive<Timestamp>,
     /// The window with the time before it.
     range: RangeInclusive<Timestamp>,
     explanation: Explanation,
     events: Vec<Event>,
+}
+
+impl<'a> WindowChanges<'a> {
+    /// Compares a window with a period of the same length before it, or with what the archive has of
+    /// it. The agent's and pmcd's own metrics are left out unless they are `named`.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading, and [`Failure::Usage`] for more series than there is memory for.
+    pub(crate) fn read(
+        mut selection: Selection<'a>,
+        window: RangeInclusive<Timestamp>,
+        named: &[String],
+    ) -> Result<Self, Failure> {
+        let source = selection.source();
+        let length = Duration::from_nanos(
+            u64::try_from(window.end().nanos_since(*window.start())).unwrap_or(u64::MAX),
+        );
+        let before = window.start().saturating_sub(length).max(source.start());
+        let range = before..=*window.end();
+        selection.retain(|metric| !is_unnamed_machinery(&metric.name, named));
+        let series = max_series(&selection);
+        if series > MAX_SERIES {
+            return Err(Failure::Usage(format!(
+                "the metrics have {series} series, more than the limit of {MAX_SERIES}: name some of them"
+            )));
+        }
+        let mut events = read_events(source, range.clone())?;
+        let loops = restart_loops(&events, &range, *window.start());
+        let history = SelectedHistory(selection);
+        let explanation = explain(&history, range.clone(), *window.start(), loops)?;
+        events.retain(|event| window.contains(&event.time));
+        Ok(Self { selection: history.0, window, range, explanation, events })
+    }
+
+    /// Returns the document that `--json` prints.
+    pub(crate) fn document(&self) -> impl Serialize {
+        let mut labels = InstanceLabels::new(self.selection.source().metadata());
+        let changes = self.explanation.changes.iter();
+        ExplanationJson {
+            window: WindowJson {
+                begin: Rfc3339(*self.window.start()),
+                end: Rfc3339(*self.window.end()),
+                compared_since: Rfc3339(*self.range.start()),
+                series: self.explanation.series,
+            },
+            changes: changes
+                .map(|change| ChangeJson::new(change, self.labels(&mut labels, change)))
+                .collect(),
+            appeared: self
+                .explanation
+                .appeared
+                .iter()
+                .map(|new| AppearedJson {
+                    time: Rfc3339(new.time),
+                    metric: &new.metric,
+                    instance: &new.instance,
+                })
+                .collect(),
+            events: self.events.iter().map(EventJson::new).collect(),
+            unmeasured: self
+                .explanation
+                .unmeasured
+                .iter()
+                .map(|absence| UnmeasuredJson {
+                    program: absence.program.as_deref(),
+                    begin: Rfc3339(absence.begin),
+                    end: Rfc3339(absence.end),
+                    reason: absence.reason,
+                })
+                .collect(),
+        }
+    }
+
+    /// Returns the labels of the instance of a change.
+    fn labels(&self, labels: &mut InstanceLabels<'_>, change: &ChangePoint) -> Labels {
+        let Some(name) = &change.instance else { return Labels::new() };
+        let metadata = self.selection.source().metadata();
+        let indom = self.selection.metrics().iter().find_map(|metric| {
+            if metric.name == change.metric {
+                return metric.desc.indom;
+            }
+            let layout = HistogramLayout::find(metadata, &metric.name, &metric.desc)?;
+            (layout.name() == change.metric).then(|| layout.indom()).flatten()
+        });
+        let Some(indom) = indom else { return Labels::new() };
+        let instances = instance_names(metadata, indom);
+        let instance = instances.iter().filter(|(_, own)| *own == name).map(|(id, _)| *id).min();
+        labels.get(Some(indom), instance)
+    }
+}
+
+/// All that is printed.
+struct Report<'a> {
+    content: WindowChanges<'a>,
     zone: Zone,
 }
 
@@ -202,7 +280,7 @@ struct EventLine<'e> {
 
 impl Report<'_> {
     fn write_text(&self, out: &mut Output) -> Result<(), Failure> {
-        let changes = &self.explanation.changes;
+        let changes = &self.content.explanation.changes;
         push_line(out, &self.headline());
         if !changes.is_empty() {
             out.text.push(b'\n');
@@ -216,7 +294,7 @@ impl Report<'_> {
             out.narrow_rows(&grid)?;
             push_more(out, changes.len(), MAX_CHANGES);
         }
-        let appeared = &self.explanation.appeared;
+        let appeared = &self.content.explanation.appeared;
         if !appeared.is_empty() {
             out.text.extend_from_slice(b"\nNew instances\n");
             for new in appeared.iter().take(MAX_APPEARED) {
@@ -233,7 +311,7 @@ impl Report<'_> {
             }
             push_more(out, events.len(), MAX_EVENTS);
         }
-        let unmeasured = &self.explanation.unmeasured;
+        let unmeasured = &self.content.explanation.unmeasured;
         if !unmeasured.is_empty() {
             out.text.extend_from_slice(b"\nNot measured\n");
             for absence in unmeasured.iter().take(MAX_UNMEASURED) {
@@ -245,15 +323,15 @@ impl Report<'_> {
             push_more(out, unmeasured.len(), MAX_UNMEASURED);
         }
         out.text.push(b'\n');
-        push_line(out, &self.zone.period(&self.window));
+        push_line(out, &self.zone.period(&self.content.window));
         push_line(out, &self.scope());
         Ok(())
     }
 
     /// Returns a sentence with the largest change.
     fn headline(&self) -> String {
-        let changes = &self.explanation.changes;
-        if self.explanation.series == 0 {
+        let changes = &self.content.explanation.changes;
+        if self.content.explanation.series == 0 {
             return format!("No metric has {MIN_VALUES} samples or more at these times.");
         }
         let Some(first) = changes.first() else {
@@ -280,10 +358,10 @@ impl Report<'_> {
 
     /// Returns the number of series, and the period that the window is compared with.
     fn scope(&self) -> String {
-        let series = self.explanation.series;
-        let is_compared = self.range.start() < self.window.start();
+        let series = self.content.explanation.series;
+        let is_compared = self.content.range.start() < self.content.window.start();
         let compared = if is_compared {
-            format!("compared with the time since {}", self.time(*self.range.start()))
+            format!("compared with the time since {}", self.time(*self.content.range.start()))
         } else {
             "with nothing before them to compare with".to_owned()
         };
@@ -302,7 +380,7 @@ impl Report<'_> {
 
     fn event_lines(&self) -> Vec<EventLine<'_>> {
         let mut lines: Vec<EventLine<'_>> = Vec::new();
-        for event in &self.events {
+        for event in &self.content.events {
             let same = lines.iter_mut().rev().take(4).find(|line| {
                 line.event.kind == event.kind
                     && line.event.program == event.program
@@ -337,64 +415,9 @@ impl Report<'_> {
 
     /// Formats a time, with the date if the window is longer than a day.
     fn time(&self, time: Timestamp) -> String {
-        let is_long = self.range.end().seconds_since(*self.range.start()) > 86_400.0;
+        let is_long =
+            self.content.range.end().seconds_since(*self.content.range.start()) > 86_400.0;
         self.zone.strftime(time, if is_long { "%m-%d %T" } else { "%T" })
-    }
-
-    fn write_json(&self, out: &mut Output) -> Result<(), Failure> {
-        let mut labels = InstanceLabels::new(self.selection.source().metadata());
-        let changes = self.explanation.changes.iter();
-        let document = ExplanationJson {
-            window: WindowJson {
-                begin: Rfc3339(*self.window.start()),
-                end: Rfc3339(*self.window.end()),
-                compared_since: Rfc3339(*self.range.start()),
-                series: self.explanation.series,
-            },
-            changes: changes
-                .map(|change| ChangeJson::new(change, self.labels(&mut labels, change)))
-                .collect(),
-            appeared: self
-                .explanation
-                .appeared
-                .iter()
-                .map(|new| AppearedJson {
-                    time: Rfc3339(new.time),
-                    metric: &new.metric,
-                    instance: &new.instance,
-                })
-                .collect(),
-            events: self.events.iter().map(EventJson::new).collect(),
-            unmeasured: self
-                .explanation
-                .unmeasured
-                .iter()
-                .map(|absence| UnmeasuredJson {
-                    program: absence.program.as_deref(),
-                    begin: Rfc3339(absence.begin),
-                    end: Rfc3339(absence.end),
-                    reason: absence.reason,
-                })
-                .collect(),
-        };
-        out.json_line(&document)
-    }
-
-    /// Returns the labels of the instance of a change.
-    fn labels(&self, labels: &mut InstanceLabels<'_>, change: &ChangePoint) -> Labels {
-        let Some(name) = &change.instance else { return Labels::new() };
-        let metadata = self.selection.source().metadata();
-        let indom = self.selection.metrics().iter().find_map(|metric| {
-            if metric.name == change.metric {
-                return metric.desc.indom;
-            }
-            let layout = HistogramLayout::find(metadata, &metric.name, &metric.desc)?;
-            (layout.name() == change.metric).then(|| layout.indom()).flatten()
-        });
-        let Some(indom) = indom else { return Labels::new() };
-        let instances = instance_names(metadata, indom);
-        let instance = instances.iter().filter(|(_, own)| *own == name).map(|(id, _)| *id).min();
-        labels.get(Some(indom), instance)
     }
 }
 

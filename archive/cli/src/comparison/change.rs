@@ -78,14 +78,14 @@ pub(crate) struct Comparison {
     pub(crate) one_sided: Vec<(Side, String, Option<Arc<str>>)>,
 }
 
-pub(crate) fn compare(bases: &[ObservedRun], new: &ObservedRun) -> Comparison {
+pub(crate) fn compare(bases: &[&ObservedRun], new: &ObservedRun) -> Comparison {
     let mut comparison = Comparison::default();
-    let names = bases.iter().chain([new]).flat_map(|run| run.series.keys());
+    let names = bases.iter().copied().chain([new]).flat_map(|run| run.series.keys());
     for name in names.collect::<BTreeSet<_>>() {
         comparison.add_series(name, bases, new);
     }
     comparison.add_shares(bases, new);
-    let names = bases.iter().chain([new]).flat_map(|run| run.histograms.keys());
+    let names = bases.iter().copied().chain([new]).flat_map(|run| run.histograms.keys());
     for name in names.collect::<BTreeSet<_>>() {
         comparison.add_histogram(name, bases, new);
     }
@@ -206,13 +206,14 @@ pub(crate) fn count_discoveries(significances: &[f64], tests: usize, rate: f64) 
 }
 
 impl Comparison {
-    fn add_series(&mut self, name: &SeriesName, bases: &[ObservedRun], new: &ObservedRun) {
+    fn add_series(&mut self, name: &SeriesName, bases: &[&ObservedRun], new: &ObservedRun) {
         let units = units_of(name, bases, new);
         let base: Vec<Estimate> =
             bases.iter().filter_map(|run| series_estimate(run, name, units)).collect();
         let estimate = series_estimate(new, name, units);
         let is_rate = bases
             .iter()
+            .copied()
             .chain([new])
             .any(|run| run.series.get(name).is_some_and(|columns| columns.is_rate));
         let statistic = if is_rate { Statistic::Rate } else { Statistic::Value };
@@ -231,8 +232,8 @@ impl Comparison {
     }
 
     /// Adds the share of each instance of counters that have several.
-    fn add_shares(&mut self, bases: &[ObservedRun], new: &ObservedRun) {
-        let bases: Vec<_> = bases.iter().map(shares).collect();
+    fn add_shares(&mut self, bases: &[&ObservedRun], new: &ObservedRun) {
+        let bases: Vec<_> = bases.iter().map(|run| shares(run)).collect();
         for (name, new) in shares(new) {
             let base: Vec<Estimate> =
                 bases.iter().filter_map(|run| run.get(&name).copied()).collect();
@@ -242,7 +243,7 @@ impl Comparison {
         }
     }
 
-    fn add_histogram(&mut self, name: &SeriesName, bases: &[ObservedRun], new: &ObservedRun) {
+    fn add_histogram(&mut self, name: &SeriesName, bases: &[&ObservedRun], new: &ObservedRun) {
         let base: Vec<&RunHistogram> =
             bases.iter().filter_map(|run| run.histograms.get(name)).collect();
         let Some(new) = new.histograms.get(name) else {
@@ -274,8 +275,8 @@ impl Comparison {
 }
 
 /// Returns the units of the first run that has a series.
-fn units_of(name: &SeriesName, bases: &[ObservedRun], new: &ObservedRun) -> Units {
-    let columns = bases.iter().chain([new]).find_map(|run| run.series.get(name));
+fn units_of(name: &SeriesName, bases: &[&ObservedRun], new: &ObservedRun) -> Units {
+    let columns = bases.iter().copied().chain([new]).find_map(|run| run.series.get(name));
     columns.map_or(Units::NONE, |columns| columns.units)
 }
 

@@ -238,7 +238,7 @@ impl Simulation {
     /// Restarts programs once or twice, as for new versions.
     fn add_deployments(&mut self, random: &mut Random) {
         for program in 0..3 {
-            for _ in 0..1 + random.below(2) {
+            for _ in 0..=random.below(2) {
                 let sample = random.below(self.samples);
                 self.events.push(self.restarted(sample, &format!("app{program}")));
             }

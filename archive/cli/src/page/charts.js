@@ -36,7 +36,8 @@ class Figure {
     this.canvas.setAttribute('aria-label', chart.name);
     this.legend = element('div', { class: 'legend' });
     this.help = element('div', { class: 'help' }, chart.metric.help);
-    this.element.append(caption, this.help, this.canvas, this.legend);
+    this.note = element('div', { class: 'note' });
+    this.element.append(caption, this.note, this.help, this.canvas, this.legend);
     page.listen(this);
   }
 
@@ -80,6 +81,8 @@ class Figure {
     const { metric } = chart;
     this.unit = { size: 1, name: this.isRate ? metric.rate_units : metric.units };
     if (this.help.textContent !== metric.help) this.help.textContent = metric.help;
+    const note = (view.changes?.notes?.get(chart) ?? []).join('\n');
+    if (this.note.textContent !== note) this.note.textContent = note;
     context.save();
     if (chart.histogram && !chart.heat && !chart.parts) {
       this.drawNothing(context, box, this.absence);

@@ -74,7 +74,7 @@ class Feed {
       return;
     }
     if (this.failures.get('step')?.cursor !== this.page.view.cursor) this.pass('step');
-    for (const kind of ['columns', 'heat', 'overview', 'events']) {
+    for (const kind of ['changes', 'columns', 'heat', 'overview', 'events']) {
       const job = this[kind](), failed = this.failures.get(kind);
       if (!job) this.pass(kind);
       else if (failed?.key !== job.key || performance.now() >= failed.until) return void this.run(kind, job);
@@ -214,6 +214,18 @@ class Feed {
       this.eventsUntil = to;
     };
     return { key: JSON.stringify(fields), path: 'events', fields, isUseful: () => true, take };
+  }
+
+  // What changed in the window for which it was asked.
+  changes() {
+    const { page } = this, asked = page.view.changes;
+    if (!asked || asked.notes) return null;
+    const fields = { from: asked.from, to: asked.to }, isUseful = () => page.view.changes === asked;
+    const take = async (response) => {
+      const found = await response.json();
+      if (isUseful()) page.rank(found);
+    };
+    return { key: JSON.stringify(fields), path: 'changes', fields, isUseful, take };
   }
 
   // -- Samples ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ const KEYS = [
   ['/', 'search names, help and instances; Enter shows what was found'],
   ['n p', 'next and previous chart'],
   ['x', 'hide the chart'],
+  ['c', 'what changed in this window, or differs between archives; again: all charts'],
   ['d', 'the difference from the first archive, of several'],
   ['r', 'rates of counters, or their values'],
   ['?', 'this help'],
@@ -32,7 +33,7 @@ class Page {
     this.overview = { lines: [] };
     this.noted = { marks: new Map(), events: new Map() };
     this.note(data.marks ?? [], data.events ?? []);
-    this.view = { from: 0, to: data.span, cursor: null, raw: false, top: 6, query: '', shown: [], current: 0 };
+    this.view = { from: 0, to: data.span, cursor: null, raw: false, top: 6, query: '', shown: [], current: 0, changes: null };
     const title = data.sides.map((side) => (side.name && side.name + ': ') + side.host).join(', ');
     document.title = title + ' ' + timeText(data, data.start, 0, true);
     byId('title').textContent = title;
@@ -41,6 +42,7 @@ class Page {
       row.append(element('td', {}, keys), element('td', {}, text));
       byId('keys').append(row);
     }
+    byId('changes').hidden = !feed;
     this.view.shown = this.firstOfAll();
     this.readAddress();
     this.listenToAll();
@@ -128,8 +130,53 @@ class Page {
     this.rebuild();
   }
 
+  // -- What changed ----------------------------------------------------------------------------
+
+  // Asks what changed in the window, or shows the charts again that were shown before.
+  toggleChanges() {
+    const { view } = this;
+    if (!this.feed) return;
+    if (view.changes) {
+      view.shown = view.changes.before ?? this.firstOfAll();
+      view.changes = null;
+      view.current = 0;
+      this.rebuild();
+      return;
+    }
+    view.changes = { from: view.from, to: view.to, before: view.shown, notes: null, text: 'reading\u2026' };
+    this.rebuild();
+  }
+
+  // Shows the charts of what changed, most of all first.
+  rank({ changes, series }) {
+    const { view, data } = this, notes = new Map();
+    const differing = series?.filter(({ verdict }) => verdict === 'higher' || verdict === 'lower');
+    for (const row of changes ?? differing) {
+      const title = row.metric + (row.instance === null ? '' : '[' + row.instance + ']');
+      const isOf = (chart) => !chart.base && !chart.source && !chart.parts
+        && (chart.histogram ? row.metric === chart.histogram.name && row.instance === chart.histogram.instance : chart.metric.name === row.metric);
+      for (const chart of this.charts.filter(isOf)) {
+        const note = (chart.histogram ? '' : title + ' ') + (changes ? changeText(data, row) : differenceText(row));
+        notes.set(chart, [...(notes.get(chart) ?? []), note]);
+      }
+    }
+    const count = notes.size + (notes.size === 1 ? ' chart' : ' charts');
+    view.changes.text = notes.size ? 'What changed most comes first: ' + count : 'Nothing changed more than it usually does';
+    view.changes.notes = notes;
+    view.shown = [...notes.keys()].slice(0, MOST_AT_FIRST);
+    view.current = 0;
+    this.rebuild();
+    byId('charts').scrollTop = 0;
+  }
+
   // The headings of groups, each with its charts: those of its signals are in one row.
   grouped() {
+    const { changes } = this.view;
+    if (changes) {
+      this.ranking ??= element('p');
+      this.ranking.textContent = changes.text;
+      return [this.ranking, ...this.figures.map((figure) => figure.element)];
+    }
     const children = [];
     for (const [branch, charts] of this.groups()) {
       let heading = this.headings.get(branch);
@@ -166,6 +213,11 @@ class Page {
     view.raw = address.get('raw') === '1';
     view.top = Math.min(50, Math.max(1, Math.round(number('top') ?? 6)));
     view.query = address.get('find') ?? '';
+    const changes = (address.get('changes') ?? '').split('-').map(Number);
+    const isRanked = this.feed && changes.length === 2 && changes.every(Number.isFinite);
+    const [first, last] = changes.map((at) => at - data.start);
+    if (!isRanked) view.changes = null;
+    else if (view.changes?.from !== first || view.changes.to !== last) view.changes = { from: first, to: last, before: null, notes: null, text: '' };
     if (address.has('chart')) {
       const names = address.getAll('chart');
       const known = new Map(this.charts.map((chart) => [chart.name, chart]));
@@ -186,6 +238,7 @@ class Page {
     if (view.raw) address.set('raw', '1');
     address.set('top', view.top);
     if (view.query) address.set('find', view.query);
+    if (view.changes) address.set('changes', time(view.changes.from) + '-' + time(view.changes.to));
     for (const chart of view.shown) address.append('chart', chart.name);
     if (!view.shown.length) address.set('chart', '');
     address.set('current', view.current);
@@ -297,7 +350,9 @@ class Page {
 
   rebuild() {
     const { view } = this, current = view.shown[view.current];
-    const places = new Map(this.charts.map((chart, place) => [chart, place]));
+    const ranked = [...(view.changes?.notes?.keys() ?? []), ...this.charts];
+    const places = new Map([...new Set(ranked)].map((chart, place) => [chart, place]));
+    byId('changes').setAttribute('aria-pressed', Boolean(view.changes));
     view.shown.sort((a, b) => places.get(a) - places.get(b));
     view.current = Math.max(0, view.shown.indexOf(current));
     const kept = new Map(this.figures.map((figure) => [figure.chart, figure]));
@@ -422,6 +477,7 @@ class Page {
       n: () => this.move(1), p: () => this.move(-1),
       x: () => view.shown[view.current] && this.toggle(view.shown[view.current]),
       r: () => this.setRaw(!view.raw),
+      c: () => this.toggleChanges(),
       d: () => this.toggleDifference(),
       '/': () => { byId('search').focus(); byId('search').select(); },
       j: () => this.openJump(),
@@ -498,6 +554,7 @@ class Page {
       this.changed();
     });
     byId('all').addEventListener('click', () => this.setWindow(0, this.data.span));
+    byId('changes').addEventListener('click', () => this.toggleChanges());
     byId('help-button').addEventListener('click', () => this.toggleHelp());
     byId('jump').addEventListener('submit', (event) => {
       event.preventDefault();
@@ -593,6 +650,22 @@ class Page {
       this.zoom(event.deltaY < 0 ? 0.8 : 1.25, timeAt(event.offsetX));
     }, { passive: false });
   }
+}
+
+// What `explain` says of a change.
+function changeText(data, { kind, quantile, units, before, during, begin, end, gradual }) {
+  const seconds = (time) => Date.parse(time) / 1000;
+  const name = kind === 'quantile' ? 'p' + quantile * 100 : kind;
+  const length = end === null ? ', and goes on' : ' for ' + unitText(seconds(end) - seconds(begin), 'sec');
+  const verb = (during > before ? ' rose' : ' fell') + (gradual ? ' slowly' : '');
+  return name + verb + ' from ' + unitText(before, units) + ' to ' + unitText(during, units) + ' at ' + timeText(data, seconds(begin), 0) + length;
+}
+
+// What `compare` says of a number that differs.
+function differenceText({ statistic, quantile, units, base, new: now, low, high }) {
+  const name = statistic === 'quantile' ? 'p' + quantile * 100 : statistic;
+  const bounds = low === null || high === null ? '' : ', ' + numberText(low) + ' to ' + numberText(high) + ' times';
+  return name + ' ' + unitText(base, units) + ' \u2192 ' + unitText(now, units) + bounds;
 }
 
 // Whether a metric is one of an event's program: by the cluster of its PMID, or its name.

@@ -110,6 +110,11 @@ impl Sides {
         std::iter::once(&self.first).chain(&self.others)
     }
 
+    /// Returns the metrics that the command line names.
+    pub(crate) fn metrics(&self) -> &[String] {
+        &self.metrics
+    }
+
     pub(crate) fn label(&self) -> &ArchiveLabel {
         self.first.source().label()
     }

@@ -15,6 +15,9 @@ use super::archives::{Archives, Opened};
 use super::beyond::{self, Direction};
 use super::question::{Question, SideMetric, Span};
 use crate::Failure;
+use crate::commands::compare::{Run, compare_last, document};
+use crate::commands::explain::WindowChanges;
+use crate::comparison::RunOptions;
 use crate::page::header::events;
 use crate::page::heat::{Histogram, Reading, maps};
 use crate::page::series::{self, EnvelopeNames};
@@ -64,6 +67,7 @@ pub(super) fn answer(archives: &Archives, question: &Question, go_on: GoOn<'_>) 
         }
         Question::Heat { metrics, span } => request.heat(metrics, *span),
         Question::Events { span } => request.events(*span),
+        Question::Changes { span } => request.changes(*span),
         Question::Sample { metrics, at, forward } => request.sample(metrics, *at, *forward),
     }
 }
@@ -182,6 +186,29 @@ impl<'r> Request<'r> {
             all.extend(found);
         }
         json(&all)
+    }
+
+    /// Returns what `explain --json` prints of one archive, or `compare --json` of several, of which
+    /// the last is the new run.
+    fn changes(&self, span: Span) -> Answer {
+        let window = self.window(span);
+        let sides = &self.opened.sides;
+        let mut runs = Vec::new();
+        for side in sides.iter() {
+            let own = side.own_window(window);
+            let source = side.source();
+            let own = own.start.max(source.start())..=own.end.min(source.end());
+            let selection = sides.selection(side);
+            if sides.iter().count() == 1 {
+                return json(&WindowChanges::read(selection, own, sides.metrics())?.document());
+            }
+            let options = (sides.metrics(), RunOptions::default());
+            runs.push(Run::read(&side.name, selection, own, options)?);
+            if !(self.go_on)() {
+                return Ok(None);
+            }
+        }
+        json(&document(&compare_last(&runs), &runs))
     }
 
     /// Returns the time of the sample next to one, of any of the metrics.

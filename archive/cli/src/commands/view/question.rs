@@ -37,6 +37,8 @@ pub(super) enum Question {
     Heat { metrics: Vec<SideMetric>, span: Span },
     /// The events in a span of time.
     Events { span: Span },
+    /// What changed in a span of time, or what differs there between archives.
+    Changes { span: Span },
     /// The next or former sample.
     Sample { metrics: Vec<SideMetric>, at: f64, forward: bool },
 }
@@ -57,6 +59,7 @@ impl Question {
             },
             "heat" => Self::Heat { metrics: pairs.metrics()?, span: pairs.span()? },
             "events" => Self::Events { span: pairs.span()? },
+            "changes" => Self::Changes { span: pairs.span()? },
             "sample" => Self::Sample {
                 metrics: pairs.metrics()?,
                 at: pairs.offset("at")?,
@@ -134,6 +137,7 @@ mod tests {
             ("columns", "of=0&from=0&to=60&columns=9&raw=0"),
             ("columns", "from=0&to=60&columns=9&raw=0"),
             ("events", "from=60&to=0"),
+            ("changes", "from=60&to=0"),
             ("events", "from=NaN&to=1"),
             ("events", "from=0&to=1e300"),
             ("events", "from=0&to=inf"),
