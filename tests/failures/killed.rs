@@ -5,6 +5,7 @@
 //! The steps are counted in the thread that takes them, so that their order does not depend on
 //! what other threads do meanwhile.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -235,14 +236,16 @@ fn killed_while_reducing_archive_directory_stays_readable() {
     let (steps, left) = killed_until(&archives, config, "reducer", is_reduced);
     // Three files created and written, metadata and index again, all moved, the metadata twice.
     assert!(steps >= 20, "only {steps} steps");
-    let stems = |bases: &[PathBuf]| {
-        let bases = bases.iter().map(|base| original_base(base));
-        let mut stems: Vec<_> =
-            bases.map(|base| base.file_name().expect("a name").to_owned()).collect();
-        stems.sort();
-        stems
-    };
-    assert_eq!(stems(&left)[..3], stems(&originals), "each archive once");
+    assert_eq!(original_names(&left)[..3], original_names(&originals), "each archive once");
+}
+
+/// Returns the names that archives had before they were reduced, in order.
+fn original_names(bases: &[PathBuf]) -> Vec<OsString> {
+    let bases = bases.iter().map(|base| original_base(base));
+    let mut names: Vec<_> =
+        bases.map(|base| base.file_name().expect("a name").to_owned()).collect();
+    names.sort();
+    names
 }
 
 /// Runs `mmv-archive`, killed before a step; to its end without one.

@@ -114,7 +114,7 @@ fn directory_of_archives_is_one_series() {
             .row(start + 10, [("app.requests", count + 70)])
             .finish();
     }
-    let archives = ArchiveSet::open(&[directory.path()]).unwrap();
+    let archives = ArchiveSet::open([directory.path()]).unwrap();
     let series = archives.series("app.requests").unwrap().rates().every("10s");
     let points = series.last("1h").unwrap();
     assert_eq!(points.len(), 2, "{points:?}");

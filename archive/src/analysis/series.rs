@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn values_are_those_of_replay() {
         let made = shop();
-        let set = ArchiveSet::open(&[made.base()]).unwrap();
+        let set = ArchiveSet::open([made.base()]).unwrap();
         let queue = set.series("shop.queue").unwrap().between(at(10), at(12)).unwrap();
         assert_eq!(texts(&queue), ["10 - 7"]);
     }

@@ -10,7 +10,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::visibility::{replace_archive, succeed_archive};
+use super::visibility::replace_archive;
+#[cfg(feature = "compression")]
+use super::visibility::succeed_archive;
 use super::{
     MemberFiles, directory_of, existing_file, move_archive, remove_archive, sync_directory,
 };
@@ -141,6 +143,7 @@ impl Staging {
     ///
     /// [`Error::Exists`] if someone else took the name; [`Error::Missing`] if the old archive is
     /// gone; [`Error::Io`].
+    #[cfg(feature = "compression")]
     pub(crate) fn succeed(self, old: &Path) -> Result<()> {
         if let Some(file) = existing_file(&self.base)? {
             return Err(Error::Exists { file });
@@ -193,7 +196,7 @@ mod tests {
         fill(&staging, &["meta", "0.xz", "1.xz", "index"]);
         assert!(names(&directory).iter().all(|name| name.starts_with('.')));
         assert!(
-            crate::ArchiveSet::bases(&[directory.path()]).is_err(),
+            crate::ArchiveSet::bases([directory.path()]).is_err(),
             "hidden files are no archive"
         );
         staging.commit().unwrap();

@@ -124,6 +124,7 @@ pub(crate) fn replace_archive(from: &Path, base: &Path) -> Result<()> {
 ///
 /// Before the last step an error or a kill leaves `old`, and perhaps files of `base` without
 /// metadata; after it files of `old` without metadata.
+#[cfg(feature = "compression")]
 pub(crate) fn succeed_archive(from: &Path, old: &Path, base: &Path) -> Result<()> {
     let missing = |of: &Path| Error::Missing { file: of.with_extension_added("meta") };
     let new = MemberFiles::list(from)?;

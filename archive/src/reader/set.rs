@@ -18,7 +18,7 @@ use crate::{Archive, Error, Metadata, Result, files};
 /// ```no_run
 /// use pcp_archive::{ArchiveSet, Source};
 /// # fn main() -> pcp_archive::Result<()> {
-/// let week = ArchiveSet::open(&["/var/log/pcp/pmlogger/acme"])?;
+/// let week = ArchiveSet::open(["/var/log/pcp/pmlogger/acme"])?;
 /// let mut records = Source::from(&week).records()?;
 /// # Ok(())
 /// # }

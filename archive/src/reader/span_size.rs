@@ -88,7 +88,7 @@ mod tests {
             }
             writer.finish().unwrap();
         }
-        let archives = ArchiveSet::open(&[directory.path()]).unwrap();
+        let archives = ArchiveSet::open([directory.path()]).unwrap();
         let bytes = |from, to| Source::from(&archives).bytes_of(&(time(from)..=time(to)));
         let whole = bytes(0, 1099);
         assert!((200_000..240_000).contains(&whole), "{whole}");
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!([bytes(-50, -1), bytes(500, 600), bytes(2000, 3000)], [0; 3]);
         let index = directory.path().join("a1.index");
         std::fs::remove_file(index).unwrap();
-        let archives = ArchiveSet::open(&[directory.path()]).unwrap();
+        let archives = ArchiveSet::open([directory.path()]).unwrap();
         let unindexed = Source::from(&archives).bytes_of(&(time(1035)..=time(1044)));
         assert!(unindexed > 100_000, "{unindexed}");
     }

@@ -223,7 +223,7 @@ mod tests {
             encoder.finish().unwrap();
             std::fs::remove_file(volume).unwrap();
         }
-        let set = ArchiveSet::open(&[directory.path()]).unwrap();
+        let set = ArchiveSet::open([directory.path()]).unwrap();
         let mut selection = Selection::new(&set);
         selection.select("load");
         let start = Timestamp::EPOCH;

@@ -57,12 +57,12 @@ impl Agent {
     }
 
     fn bases(&self) -> Vec<PathBuf> {
-        ArchiveSet::bases(&[self.rig.host_directory()]).unwrap()
+        ArchiveSet::bases([self.rig.host_directory()]).unwrap()
     }
 
     /// Returns by how much the counter grew in all archives.
     fn growth(&self) -> u64 {
-        let set = ArchiveSet::open(&[self.rig.host_directory()]).unwrap();
+        let set = ArchiveSet::open([self.rig.host_directory()]).unwrap();
         let source = Source::from(&set);
         let mut selection = Selection::new(source);
         selection.select("mmv.app.count");

@@ -696,7 +696,9 @@ fn a_sealed_file_has_the_bytes_that_it_always_had() {
     mode.set("even");
     work.add(Duration::from_micros(9));
     hits.inc();
-    [0, 3, 100].map(|value| latency.record(value));
+    for value in [0, 3, 100] {
+        latency.record(value);
+    }
 
     let mut bytes = std::fs::read(registry.path()).unwrap();
     bytes[Header::GENERATION1..Header::GENERATION1 + 8].fill(0);

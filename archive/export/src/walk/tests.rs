@@ -128,7 +128,7 @@ fn written(records: &[Random]) -> TempDir {
 }
 
 fn expected(directory: &Path) -> Vec<(i64, bool, Observations)> {
-    let set = ArchiveSet::open(&[directory]).unwrap();
+    let set = ArchiveSet::open([directory]).unwrap();
     let mut records = Source::from(&set).records().unwrap();
     let mut all = Vec::new();
     while let Some(record) = records.next().unwrap() {

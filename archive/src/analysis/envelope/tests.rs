@@ -118,7 +118,7 @@ fn written(steps: &[Step], instances: i32) -> (tempfile::TempDir, ArchiveSet) {
         }
         writer.finish().unwrap();
     }
-    let archives = ArchiveSet::open(&[directory.path()]).unwrap();
+    let archives = ArchiveSet::open([directory.path()]).unwrap();
     (directory, archives)
 }
 

@@ -183,7 +183,7 @@ proptest! {
     ) {
         let directory = tempfile::tempdir().unwrap();
         let list = write(directory.path(), &lives);
-        let set = ArchiveSet::open(&[directory.path()]).unwrap();
+        let set = ArchiveSet::open([directory.path()]).unwrap();
         assert_walk(Source::from(&set), &list, &walk);
         let first = Archive::open(directory.path().join("archive.0")).unwrap();
         let of_first = list.iter().filter(|one| one.archive == 0).count();

@@ -56,7 +56,7 @@ fn three() -> (TempDir, ArchiveSet) {
     write(&directory, &Plan { name: "z", instance: "uno", times: &[10_000, 20_000], ..plan() });
     write(&directory, &Plan { name: "b", times: &[40_000, 50_000], ..plan() });
     write(&directory, &Plan { name: "a", times: &[50_000, 60_000], ..plan() });
-    let set = ArchiveSet::open(&[directory.path()]).unwrap();
+    let set = ArchiveSet::open([directory.path()]).unwrap();
     (directory, set)
 }
 
@@ -184,9 +184,9 @@ fn an_archive_counts_once_and_one_without_records_not_at_all() {
     let data = b.with_extension("0");
     std::fs::write(&data, &std::fs::read(&data).unwrap()[..808]).unwrap();
     let member = a.with_extension("meta");
-    let set = ArchiveSet::open(&[&a, &member, &directory.path().to_owned()]).unwrap();
+    let set = ArchiveSet::open([&a, &member, &directory.path().to_owned()]).unwrap();
     assert_eq!(set.archives().len(), 1);
-    assert!(matches!(ArchiveSet::open(&[&b]), Err(Error::NoData { .. })));
+    assert!(matches!(ArchiveSet::open([&b]), Err(Error::NoData { .. })));
     assert!(matches!(ArchiveSet::open::<&Path>([]), Err(Error::NotFound { .. })));
 }
 
@@ -285,7 +285,7 @@ fn numbers_of_other_types_and_units_are_converted() {
                 .row_at(at(second), [("m", value)])
                 .finish();
         }
-        let set = ArchiveSet::open(&[directory.path()]).unwrap();
+        let set = ArchiveSet::open([directory.path()]).unwrap();
         assert_eq!(set.left_out().len(), 0, "{first}, {second}");
         let [metric] = set.metadata().metrics() else { panic!("{:?}", set.metadata().metrics()) };
         assert_eq!(metric.desc.value_type, value_type, "{first}, {second}");
@@ -316,7 +316,7 @@ fn metrics_that_did_not_change_are_read_beside_one_that_did() {
         }
         builder.row_at(at(1000 * (number + 1)), [("kept[1]", number)]).finish();
     }
-    let set = ArchiveSet::open(&[directory.path()]).unwrap();
+    let set = ArchiveSet::open([directory.path()]).unwrap();
     assert_eq!(set.left_out().len(), 1, "once: {:?}", set.left_out());
     let names: Vec<&str> = set.metadata().select("").map(|(name, _)| name).collect();
     assert_eq!(names, ["hostile", "kept", "other"]);
@@ -341,7 +341,7 @@ fn a_metric_may_have_further_names_in_later_archives() {
         &directory,
         &Plan { name: "b", metric: ("n", pmid(1), "u32 instant"), times: &[2000], ..plan() },
     );
-    let set = ArchiveSet::open(&[b, a]).unwrap();
+    let set = ArchiveSet::open([b, a]).unwrap();
     assert_eq!(set.metadata().metrics()[0].names, ["m", "n"]);
 }
 
@@ -354,7 +354,7 @@ fn times(set: &ArchiveSet) -> Vec<Timestamp> {
 fn archives_removed_while_read_are_read_to_their_end() {
     let (directory, before) = three();
     let expected = times(&before);
-    let held = ArchiveSet::open_held(&[directory.path()]).unwrap();
+    let held = ArchiveSet::open_held([directory.path()]).unwrap();
     for name in ["z", "b", "a"] {
         crate::internal::remove_archive(&directory.path().join(name)).unwrap();
     }

@@ -292,7 +292,7 @@ fn joined(servers: [(u64, u32); 2]) -> Vec<(i64, String)> {
         }
         writer.finish().unwrap();
     }
-    let set = ArchiveSet::open(&[directory.path()]).unwrap();
+    let set = ArchiveSet::open([directory.path()]).unwrap();
     let base = written(&directory, &Extract::new(selection(&set, &[""])));
     rows(&Archive::open(base).unwrap())
 }

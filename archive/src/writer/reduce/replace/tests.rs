@@ -69,7 +69,7 @@ fn copied(directory: &TempDir) -> TempDir {
 
 /// Returns all records of a directory, as a reader finds them.
 fn rows(directory: &Path) -> Vec<Row> {
-    let set = ArchiveSet::open(&[directory]).unwrap();
+    let set = ArchiveSet::open([directory]).unwrap();
     let mut rows = Vec::new();
     for archive in set.archives() {
         let name = archive.base().file_name().unwrap().display().to_string();
@@ -91,7 +91,7 @@ fn rows(directory: &Path) -> Vec<Row> {
 
 /// Returns what each counter has grown by in all archives of a directory.
 fn growth(directory: &Path) -> BTreeMap<String, f64> {
-    let set = ArchiveSet::open(&[directory]).unwrap();
+    let set = ArchiveSet::open([directory]).unwrap();
     let source = Source::from(&set);
     let mut selection = Selection::new(source);
     selection.select(ORDERS);
@@ -147,7 +147,7 @@ fn thousand_kills_leave_either_the_old_or_the_new_archive() {
         for seconds in [2, 4] {
             let old = rows(before.path());
             let after = copied(&before);
-            let names = |directory: &TempDir| ArchiveSet::bases(&[directory.path()]).unwrap();
+            let names = |directory: &TempDir| ArchiveSet::bases([directory.path()]).unwrap();
             let number = kills % names(&before).len();
             assert!(matches!(replace(&names(&after)[number], seconds), Ok(Replaced::By(_))));
             let new = rows(after.path());
@@ -200,7 +200,7 @@ fn thousand_kills_leave_either_the_old_or_the_new_archive() {
 fn readers_find_each_archive_once_while_all_are_replaced() {
     let changes: Vec<_> = (0..200).map(|number| Change::numbered(number * 7 % 17)).collect();
     let directory = divided(&counters(&changes));
-    let bases = ArchiveSet::bases(&[directory.path()]).unwrap();
+    let bases = ArchiveSet::bases([directory.path()]).unwrap();
     let count = bases.len();
     let grown = growth(directory.path());
     let has_ended = AtomicBool::new(false);
@@ -208,7 +208,7 @@ fn readers_find_each_archive_once_while_all_are_replaced() {
         let reader = scope.spawn(|| {
             let mut answers = 0;
             while !has_ended.load(Ordering::Relaxed) || answers < 100 {
-                let set = ArchiveSet::open(&[directory.path()]).unwrap();
+                let set = ArchiveSet::open([directory.path()]).unwrap();
                 assert_eq!(set.archives().len(), count);
                 assert_growth(directory.path(), &grown);
                 answers += 1;
@@ -235,7 +235,7 @@ fn readers_find_each_archive_once_while_all_are_replaced() {
 #[test]
 fn archive_that_cannot_be_replaced_stays() {
     let directory = divided(&counters(&[Change::Nothing; 12]));
-    let base = ArchiveSet::bases(&[directory.path()]).unwrap().remove(0);
+    let base = ArchiveSet::bases([directory.path()]).unwrap().remove(0);
     let before = rows(directory.path());
     let mut calls = 0;
     let interval = Duration::from_secs(2);
@@ -263,7 +263,7 @@ fn archive_that_cannot_be_replaced_stays() {
 /// Replaces the first archives of a directory by reduced ones: as many as `hours` with a value each
 /// four seconds, and as many as `minutes` after them with one each two seconds.
 fn make_tiers(directory: &Path, hours: usize, minutes: usize) {
-    let bases = ArchiveSet::bases(&[directory]).unwrap();
+    let bases = ArchiveSet::bases([directory]).unwrap();
     let bases = bases.iter().take(hours + minutes).enumerate();
     for (number, base) in bases {
         // An archive without values, as in a pause of all programs, stays.
@@ -294,7 +294,7 @@ proptest! {
         let original = divided(&made);
         let tiers = copied(&original);
         make_tiers(tiers.path(), hours, minutes);
-        let [one, other] = [&original, &tiers].map(|of| ArchiveSet::open(&[of.path()]).unwrap());
+        let [one, other] = [&original, &tiers].map(|of| ArchiveSet::open([of.path()]).unwrap());
         let last = made.1 / 4;
         let span = at((ends.0.min(ends.1).min(last) * 4) as f64)
             ..=at((ends.0.max(ends.1).min(last) * 4) as f64);
@@ -327,7 +327,7 @@ proptest! {
         let original = divided(&(histogram(&seconds), last));
         let tiers = copied(&original);
         make_tiers(tiers.path(), hours, minutes);
-        let [one, other] = [&original, &tiers].map(|of| ArchiveSet::open(&[of.path()]).unwrap());
+        let [one, other] = [&original, &tiers].map(|of| ArchiveSet::open([of.path()]).unwrap());
         let span = at((ends.0.min(ends.1).min(last / 4) * 4) as f64)
             ..=at((ends.0.max(ends.1).min(last / 4) * 4) as f64);
         prop_assert_eq!(quantiles(&one, &span), quantiles(&other, &span));
