@@ -197,43 +197,45 @@ fn burst_between_samples_is_in_the_capture_alone() {
     assert_eq!(seen(&agent.archive()), ["0.5e1"]);
 }
 
-/// A program whose values and instances change all the time, until it is dropped.
-struct Busy {
-    ended: AtomicBool,
+/// Sets a flag when it is dropped, also by a panic.
+struct EndOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
-impl Busy {
-    fn run<R>(directory: &Path, meanwhile: impl FnOnce() -> R) -> R {
-        let busy = Self { ended: AtomicBool::new(false) };
-        let registry: Registry =
-            Registry::builder("busy").directory(directory).build().expect("a file");
-        let indom = registry.indom("workers").help("workers").build().expect("a domain");
-        let done: NamedFamily<Counter<u64>> =
-            registry.counter("done").build_named(&indom).expect("a metric");
-        let rounds: Counter<u64> = registry.counter("rounds").build().expect("a metric");
-        let ratio = registry.gauge("ratio").build().expect("a metric");
-        let words = registry.text("words").build().expect("a metric");
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                for round in 0_u64.. {
-                    if busy.ended.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    rounds.inc();
-                    ratio.set(round as f64 / 7.0);
-                    words.set(&"x".repeat((round % 40) as usize));
-                    done.get_or_create(&format!("w{}", round / 16 % 5)).expect("room").inc();
-                    if round % 64 == 63 {
-                        indom.remove(&format!("w{}", round / 64 % 5));
-                    }
-                    thread::sleep(Duration::from_millis(2));
+/// Runs a function beside a program whose values and instances change all the time.
+fn beside_busy_program<R>(directory: &Path, meanwhile: impl FnOnce() -> R) -> R {
+    let ended = AtomicBool::new(false);
+    let registry: Registry =
+        Registry::builder("busy").directory(directory).build().expect("a file");
+    let indom = registry.indom("workers").help("workers").build().expect("a domain");
+    let done: NamedFamily<Counter<u64>> =
+        registry.counter("done").build_named(&indom).expect("a metric");
+    let rounds: Counter<u64> = registry.counter("rounds").build().expect("a metric");
+    let ratio = registry.gauge("ratio").build().expect("a metric");
+    let words = registry.text("words").build().expect("a metric");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0_u64.. {
+                if ended.load(Ordering::Relaxed) {
+                    return;
                 }
-            });
-            let result = meanwhile();
-            busy.ended.store(true, Ordering::Relaxed);
-            result
-        })
-    }
+                rounds.inc();
+                ratio.set(round as f64 / 7.0);
+                words.set(&"x".repeat((round % 40) as usize));
+                done.get_or_create(&format!("w{}", round / 16 % 5)).expect("room").inc();
+                if round % 64 == 63 {
+                    indom.remove(&format!("w{}", round / 64 % 5));
+                }
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let _end = EndOnDrop(&ended);
+        meanwhile()
+    })
 }
 
 #[test]
@@ -243,7 +245,7 @@ fn what_is_captured_is_what_the_archive_has_at_the_same_moments() {
     let text =
         "interval = \"100ms\"\n[labels]\nsite = \"north\"\n[hindsight]\ninterval = \"20ms\"\n";
     let mut agent = agent(&scratch, text);
-    let (base, capture) = Busy::run(&scratch.mmv_dir(), || {
+    let (base, capture) = beside_busy_program(&scratch.mmv_dir(), || {
         wait_for_samples(&scratch, 120);
         captured(&scratch, "capture", &[])
     });
@@ -483,7 +485,7 @@ fn capture_of_the_last_second_is_what_the_recording_has() {
     // An archive of the recording spans half a second.
     let text = "interval = \"1h\"\n[hindsight]\ninterval = \"10ms\"\nspan = \"4s\"\n";
     let mut agent = agent(&scratch, text);
-    Busy::run(&scratch.mmv_dir(), || wait_for_samples(&scratch, 250));
+    beside_busy_program(&scratch.mmv_dir(), || wait_for_samples(&scratch, 250));
     assert!(agent.terminate().success(), "{}", agent.log());
     let (_, capture) = captured(&scratch, "capture", &["--last", "1s"]);
     let recording: Vec<Facts> =
