@@ -97,6 +97,11 @@ impl RetentionClock {
         self.jumps.iter().fold(at.wall, |now, jump| now.saturating_sub(jump.by))
     }
 
+    /// Returns the running time until the next jump takes effect.
+    pub(super) fn next_effect(&self) -> Option<Duration> {
+        self.jumps.iter().map(|jump| jump.left).min()
+    }
+
     fn add(&mut self, jump: Jump) {
         let is_full = self.jumps.len() >= MAX_JUMPS;
         match self.jumps.last_mut().filter(|_| is_full) {

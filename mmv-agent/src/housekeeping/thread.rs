@@ -242,8 +242,11 @@ impl Housekeeper {
         self.clean_up(leftovers);
         let mut last: Option<Instant> = None;
         while !self.is_ending {
-            let wait = last
-                .map_or(Duration::ZERO, |last| RETENTION_INTERVAL.saturating_sub(last.elapsed()));
+            let interval = self
+                .clock
+                .next_effect()
+                .map_or(RETENTION_INTERVAL, |next| next.min(RETENTION_INTERVAL));
+            let wait = last.map_or(Duration::ZERO, |last| interval.saturating_sub(last.elapsed()));
             match tasks.recv_timeout(wait) {
                 Ok(Task::Closed) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(task) => {
