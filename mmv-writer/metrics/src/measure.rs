@@ -40,7 +40,7 @@ impl<H: SeriesHandle> Default for Metric<H> {
 
 /// A metric to be registered.
 #[derive(Debug)]
-pub(crate) struct Description<'a> {
+pub(crate) struct MetricSpec<'a> {
     pub(crate) name: String,
     pub(crate) unit: Option<Unit>,
     pub(crate) help: &'a str,
@@ -72,12 +72,12 @@ pub(crate) trait Measure: fmt::Debug + Send + Sync + Sized + 'static {
     fn of_kind(metrics: &mut Metrics) -> &mut MetricsByName<Self::Handle>;
 
     /// Registers a metric without labels.
-    fn register(registry: &Registry, metric: &Description<'_>) -> Result<Self::Handle, Error>;
+    fn register(registry: &Registry, metric: &MetricSpec<'_>) -> Result<Self::Handle, Error>;
 
     /// Registers a metric with labels.
     fn register_family(
         registry: &Registry,
-        metric: &Description<'_>,
+        metric: &MetricSpec<'_>,
     ) -> Result<Family<KeyLabels, Self::Handle>, Error>;
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Recording {
     factor: f64,
 }
 
-impl Description<'_> {
+impl MetricSpec<'_> {
     /// Begins a counter or a gauge.
     fn builder<'r, H: Measured + Clone>(
         &self,
@@ -163,13 +163,13 @@ impl Measure for Counting {
         &mut metrics.counters
     }
 
-    fn register(registry: &Registry, metric: &Description<'_>) -> Result<Counter, Error> {
+    fn register(registry: &Registry, metric: &MetricSpec<'_>) -> Result<Counter, Error> {
         metric.counter(registry).build()
     }
 
     fn register_family(
         registry: &Registry,
-        metric: &Description<'_>,
+        metric: &MetricSpec<'_>,
     ) -> Result<Family<KeyLabels, Counter>, Error> {
         metric.counter(registry).build_family()
     }
@@ -189,13 +189,13 @@ impl Measure for Gauging {
         &mut metrics.gauges
     }
 
-    fn register(registry: &Registry, metric: &Description<'_>) -> Result<Gauge, Error> {
+    fn register(registry: &Registry, metric: &MetricSpec<'_>) -> Result<Gauge, Error> {
         metric.gauge(registry).build()
     }
 
     fn register_family(
         registry: &Registry,
-        metric: &Description<'_>,
+        metric: &MetricSpec<'_>,
     ) -> Result<Family<KeyLabels, Gauge>, Error> {
         metric.gauge(registry).build_family()
     }
@@ -216,13 +216,13 @@ impl Measure for Recording {
         &mut metrics.histograms
     }
 
-    fn register(registry: &Registry, metric: &Description<'_>) -> Result<Histogram, Error> {
+    fn register(registry: &Registry, metric: &MetricSpec<'_>) -> Result<Histogram, Error> {
         metric.histogram(registry).build_sparse()
     }
 
     fn register_family(
         registry: &Registry,
-        metric: &Description<'_>,
+        metric: &MetricSpec<'_>,
     ) -> Result<Family<KeyLabels, Histogram>, Error> {
         metric.histogram(registry).build_family()
     }

@@ -6,7 +6,7 @@ use metrics::{Key, SharedString, Unit};
 use mmv_writer::{Buckets, Error, Registry};
 
 use crate::labels::KeyLabels;
-use crate::measure::{self, Measure, Metrics};
+use crate::measure::{Measure, MetricSpec, Metrics};
 use crate::{names, warning};
 
 /// The state that the recorder's lock protects.
@@ -117,11 +117,11 @@ impl Registration {
         &mut self,
         key: &Key,
         has_labels: bool,
-        register: fn(&Registry, &measure::Description<'_>) -> Result<R, Error>,
+        register: fn(&Registry, &MetricSpec<'_>) -> Result<R, Error>,
     ) -> Result<R, Unpublished> {
         let holder = format!("{} \"{}\"", M::KIND, key.name());
         let help = self.descriptions.get(key.name()).map_or("", |known| &known.text);
-        let mut metric = measure::Description {
+        let mut metric = MetricSpec {
             name: names::metric(key.name(), has_labels),
             unit: self.unit(key),
             help,
