@@ -135,7 +135,7 @@ impl RegistryBuilder {
     /// Makes the file one of several of the same application, one for each process:
     /// its name is that of the application, a dot and the process's number. All
     /// need the same explicit cluster and register the same metrics with the same
-    /// items, on the domain that [`Registry::process`](crate::Registry::process)
+    /// items, on the domain that [`Registry::process`](crate::pcp::RegistryExt::process)
     /// gives. Readers then find each metric once, with an instance for each process.
     ///
     /// The file's name is left out of metric names, so let these start with the
