@@ -1,5 +1,6 @@
-//! README, tutorial and the pages on comparisons, explanations and assistants, run from top to bottom
-//! as a newcomer would: an ordinary user with an empty home, a terminal of 80 columns, no PCP and no environment variables.
+//! README, tutorial and the pages on comparisons, explanations and assistants, run from top to
+//! bottom as a newcomer would: an ordinary user with an empty home, a terminal of 80 columns, no
+//! PCP and no environment variables.
 //!
 //! Console blocks of a page are typed into terminals, Rust blocks with a file name are
 //! written; what a command prints must look like what the page shows.

@@ -1,4 +1,5 @@
-//! `mmv-archive dump` prints of every archive of the corpus, or of those in its place, what pmdumplog prints.
+//! `mmv-archive dump` prints of every archive of the corpus, or of those in its place, what
+//! pmdumplog prints.
 //!
 //! Only these differences remain:
 //!

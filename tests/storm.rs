@@ -20,9 +20,9 @@
 //! processor.
 //!
 //! Needs root, to be several users. `MMV_STORM_SECONDS` (75, a fifth of it calm); with `MMV_LONG`,
-//! `MMV_SOAK_MINUTES` (60). Each attack alone takes `MMV_ATTACK_SECONDS` (20; of `neighbours` 2, with
-//! `MMV_LONG` 20). `MMV_STORM` names the attacks to run, with commas between; `MMV_SEED` repeats their
-//! decisions.
+//! `MMV_SOAK_MINUTES` (60). Each attack alone takes `MMV_ATTACK_SECONDS` (20; of `neighbours` 2,
+//! with `MMV_LONG` 20). `MMV_STORM` names the attacks to run, with commas between; `MMV_SEED`
+//! repeats their decisions.
 
 mod attacks;
 mod files;
@@ -133,8 +133,8 @@ impl Plan {
     }
 }
 
-/// All attacks once, in the ordinary run of the tests: what is asserted is what they do to values and
-/// memory. What they do to ticks is measured where nothing else runs.
+/// All attacks once, in the ordinary run of the tests: what is asserted is what they do to values
+/// and memory. What they do to ticks is measured where nothing else runs.
 #[test]
 #[ignore = "takes half a minute: ci/slow runs it"]
 fn attacks_of_a_few_seconds_falsify_and_lose_no_value() {

@@ -54,9 +54,9 @@
 //! # }
 //! ```
 //!
-//! [`ArchiveWriter::record`] shows texts and instances that come and go. Records as they are in the files are read
-//! by [`Archive::records`] and written by [`ArchiveWriter::write_result`]; their parts are in
-//! [`raw`].
+//! [`ArchiveWriter::record`] shows texts and instances that come and go. Records as they are in the
+//! files are read by [`Archive::records`] and written by [`ArchiveWriter::write_result`]; their
+//! parts are in [`raw`].
 //!
 //! The rooms of the source, in the order of the data, and the public modules in them:
 //!

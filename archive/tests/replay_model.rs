@@ -1,6 +1,6 @@
-//! Replay against a model of its rules, over random archives: metrics of all
-//! semantics, instances that come and go and change their numbers, error codes, marks, records of one
-//! time, one archive or several.
+//! Replay against a model of its rules, over random archives: metrics of all semantics, instances
+//! that come and go and change their numbers, error codes, marks, records of one time, one archive
+//! or several.
 //!
 //! The model is as simple as the documented rules: for every value it walks over
 //! all records, and it counts in integers. Times lie on a grid of 1/64 s, on

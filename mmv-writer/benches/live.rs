@@ -4,7 +4,8 @@
 //! cargo bench -p mmv-writer --bench live -- [record | lookup | instances | register]
 //! ```
 //!
-//! Prints the median and the best of several rounds. The machine should be idle: with two threads each row needs both processors.
+//! Prints the median and the best of several rounds. The machine should be idle: with two threads
+//! each row needs both processors.
 
 #[path = "live/instances.rs"]
 mod instances;

@@ -108,9 +108,9 @@
 //!
 //! # Labels, cardinality
 //!
-//! A [`Family`] has a series, or a histogram, for each set of labels that is used, up to a limit: see
-//! [cardinality](Family#cardinality). What ends, as a connection does, takes its series with it by
-//! [`Family::scoped`].
+//! A [`Family`] has a series, or a histogram, for each set of labels that is used, up to a limit:
+//! see [cardinality](Family#cardinality). What ends, as a connection does, takes its series with it
+//! by [`Family::scoped`].
 //!
 //! # Structs of metrics
 //!

@@ -131,7 +131,8 @@ fn increase(
                 is_within && segment.permits(*value, *at, ticks.after(*at))
             })
             .map(|(at, _)| *at);
-        // A single one may be the last value of the life before, which this one could have by chance.
+        // A single one may be the last value of the life before, which this one could have by
+        // chance.
         let (Some(_), Some(last)) = (own.next(), own.next_back()) else { continue };
         certain += segment.least(last);
     }

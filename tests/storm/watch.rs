@@ -67,7 +67,8 @@ impl Display for Ticks {
 /// it).
 #[derive(Debug, Default)]
 pub(super) struct ProcessorWaits {
-    /// The time in microseconds since 1970, and the waits of the sampler and of all threads until then.
+    /// The time in microseconds since 1970, and the waits of the sampler and of all threads until
+    /// then.
     samples: Vec<(u64, Duration, Duration)>,
 }
 

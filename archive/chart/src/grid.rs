@@ -41,8 +41,8 @@ impl Grid {
     }
 
     /// Returns the rows as text, with their line breaks. The first and the last column are
-    /// left-aligned, the others right-aligned. Where the table is too wide for a terminal, the cells of
-    /// the first column that leave no room for the others have lines of their own.
+    /// left-aligned, the others right-aligned. Where the table is too wide for a terminal, the
+    /// cells of the first column that leave no room for the others have lines of their own.
     pub fn rows(&self, terminal: Option<usize>) -> impl Iterator<Item = String> {
         let mut start = 0;
         let last = self.widths.len() - 1;

@@ -173,7 +173,8 @@ fn archive_before_metric(command: &Command, words: &[OsString], next: &OsStr) ->
     Some(path.unwrap_or_else(|| (*archive).clone()))
 }
 
-/// Returns whether the value of an option is the next word: `--start`, `-S`, not `--start=1` nor `-S1`.
+/// Returns whether the value of an option is the next word: `--start`, `-S`, not `--start=1` nor
+/// `-S1`.
 fn takes_next_word(command: &Command, option: &str) -> bool {
     let takes = |found: Option<&Arg>| {
         found.is_some_and(|one| matches!(one.get_action(), ArgAction::Set | ArgAction::Append))

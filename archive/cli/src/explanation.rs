@@ -334,9 +334,9 @@ fn shape(subject: Subject, track: Track, contrast: Contrast) -> Candidate {
     Candidate { subject, track, contrast, begin, end, is_gradual, change: None }
 }
 
-/// Returns the place at which a change ends, or the number of values. Until then the values are nearer
-/// to those of the change than to those before it, by the largest cumulative sum; the sum has to fall
-/// far enough (E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954)).
+/// Returns the place at which a change ends, or the number of values. Until then the values are
+/// nearer to those of the change than to those before it, by the largest cumulative sum; the sum
+/// has to fall far enough (E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954)).
 fn return_to_before(values: &[f64], place: usize, width: usize) -> usize {
     let mean = |range: Range<usize>| {
         let range = values.get(range).unwrap_or_default();
@@ -566,8 +566,8 @@ fn are_alike(one: &[f64], other: &[f64]) -> bool {
     distance_significance(distance, one.len(), other.len()) > MAX_ALIKE
 }
 
-/// Of the quantiles of a histogram that changed at the same time, keeps the one that changed most. It
-/// began when the first of them did.
+/// Of the quantiles of a histogram that changed at the same time, keeps the one that changed most.
+/// It began when the first of them did.
 fn keep_one_of_histograms(changes: &mut Vec<(ChangePoint, Track)>, grid: &TimeColumns) {
     changes.sort_by(|(one, _), (other, _)| by_score(one, other));
     let tolerance = (grid.width() as i128) * GROUPED_COLUMNS;

@@ -111,8 +111,8 @@ fn the_last_day_of_two_weeks_is_shown_first() {
 }
 
 /// Prints how long the first picture of an archive takes, and a frame of ten charts, for `ci/bench
-/// page`. The program and the archive are those of `MMV_VIEW="PROGRAM ARCHIVE"`, else this program and
-/// an incident of four minutes.
+/// page`. The program and the archive are those of `MMV_VIEW="PROGRAM ARCHIVE"`, else this program
+/// and an incident of four minutes.
 #[test]
 #[ignore = "measures, for ci/bench page"]
 fn the_first_picture_of_an_archive() {

@@ -142,7 +142,8 @@ fn what_changed_is_found_and_nothing_else() {
     assert_number(&json, "rate shop.requests[order]", "higher", 2.0);
     // 40 of 60 requests, then 40 of 82.
     assert_number(&json, "share shop.requests[search]", "lower", 0.732);
-    // 3 of 6 values are 5 ms, 2 are 15 and one is 25: 11.7 on average, and 10 ms more in the new run.
+    // 3 of 6 values are 5 ms, 2 are 15 and one is 25: 11.7 on average, and 10 ms more in the new
+    // run.
     assert_number(&json, "mean shop.latency", "higher", 1.857);
     for (quantile, base, new) in [("p50", 4.5, 14.5), ("p90", 24.5, 34.5), ("p99", 24.5, 34.5)] {
         let number = number(&json, &format!("{quantile} shop.latency"));

@@ -108,7 +108,8 @@ fn new_buckets_count_from_the_record_before() {
         let rows = text.lines().skip(2).map(cells);
         rows.collect::<Vec<_>>()
     };
-    // From 15 s to 25 s, 5 s to 15 s after the first record, /a: 100 of 4..5 and 40 of 8..11, /b: 20 of 6..7; then twice as many of the new.
+    // From 15 s to 25 s, 5 s to 15 s after the first record, /a: 100 of 4..5 and 40 of 8..11, /b:
+    // 20 of 6..7; then twice as many of the new.
     assert_eq!(
         rows(&["mmv.web", "--quantile", "0.71,0.72"]),
         ["4.5,6.5,9.5,6.5", "9.5,6.5,9.5,6.5"]

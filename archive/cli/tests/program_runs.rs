@@ -158,8 +158,8 @@ fn no_instance_has_a_rate_over_the_fall_of_another() {
     assert_eq!(as_pcp[4..7], [",0.2", ",0.3", ",0.2"].map(str::to_owned));
 }
 
-/// All names of the domain are known from the start; those of 6..7 and 8..11 are logged from 60 s and
-/// 70 s on, of a program that began after 50 s.
+/// All names of the domain are known from the start; those of 6..7 and 8..11 are logged from 60 s
+/// and 70 s on, of a program that began after 50 s.
 #[test]
 fn rates_of_buckets_of_a_fixed_domain_add_up_to_what_they_counted() {
     let (_directory, base) = shop(true);

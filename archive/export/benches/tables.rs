@@ -1,5 +1,5 @@
-//! `ci/bench fleet`: archives as tables. Prints CPU time and peak memory of `mmv-export parquet`, and
-//! bytes a value, for archives that are made on the spot.
+//! `ci/bench fleet`: archives as tables. Prints CPU time and peak memory of `mmv-export parquet`,
+//! and bytes a value, for archives that are made on the spot.
 //!
 //! With `MMV_ORACLE`, the file `env` of `ci/oracle`, also PCP's `pcp2csv` and `pcp2json` beside
 //! `--csv` and `--jsonl`, of the same archive.

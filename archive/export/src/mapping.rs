@@ -97,8 +97,8 @@ impl Family {
 pub(crate) const BUCKET_COUNT: &str = "count";
 
 impl Family {
-    /// Returns the name of the column of a metric with this role in a table, whose values stay in the
-    /// units of the archive: without the application, which the table is named after.
+    /// Returns the name of the column of a metric with this role in a table, whose values stay in
+    /// the units of the archive: without the application, which the table is named after.
     pub fn column(&self, role: Role) -> String {
         if let Role::Buckets(_) = role {
             return BUCKET_COUNT.to_owned();

@@ -136,7 +136,8 @@ impl Samples {
         Self::default()
     }
 
-    /// Returns a series that was in [`Converted::began`], until the step after the end of its archive.
+    /// Returns a series that was in [`Converted::began`], until the step after the end of its
+    /// archive.
     pub fn series(&self, id: SampleSeriesId) -> Option<&SampleSeries> {
         self.table.get(id)
     }

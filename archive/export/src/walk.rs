@@ -29,8 +29,8 @@
 //! | the end of an archive and the next one | such a step 1 ms after the last record; numbers of series become invalid |
 //! | damage that was [skipped](Walk::recover) | such a step |
 //!
-//! When the archive that is read is replaced by its [reduced](pcp_archive::reduce) form, as the agent
-//! does with old ones, the walk goes on there with the first record that is later.
+//! When the archive that is read is replaced by its [reduced](pcp_archive::reduce) form, as the
+//! agent does with old ones, the walk goes on there with the first record that is later.
 //!
 //! A walk that resumes from a [`Position`] reads the archive from its start to know the same series
 //! as the walk that stored it: the steps before it are marked as [repeated](Step::is_repeated),

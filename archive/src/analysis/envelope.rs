@@ -35,8 +35,8 @@
 //! has values in its lifetime only, values of instances without a name are left out, and
 //! others continue over any absence. NaN is skipped, and so are records whose time goes back.
 //!
-//! In an archive that was [reduced](crate::reduce) the least and greatest values of a gauge are those
-//! of its original values, in the column of the end of their interval.
+//! In an archive that was [reduced](crate::reduce) the least and greatest values of a gauge are
+//! those of its original values, in the column of the end of their interval.
 //!
 //! # Cost
 //!
@@ -167,7 +167,8 @@ pub struct Series {
     pub metric: usize,
     /// The instance; `None` in a metric without instances.
     pub instance: Option<InstanceId>,
-    /// The values are rates, in [`SelectedMetric::rate_units`](crate::scan::SelectedMetric::rate_units).
+    /// The values are rates, in
+    /// [`SelectedMetric::rate_units`](crate::scan::SelectedMetric::rate_units).
     pub is_rate: bool,
     /// In the order of the columns, which are in one run each; columns without a value are
     /// in none.

@@ -36,8 +36,8 @@
 //! it continued from 0 after the end of its type.) Metrics whose values are not numbers
 //! have no summary, and NaN is skipped.
 //!
-//! In an archive that was [reduced](crate::reduce) the minimum and maximum of an instantaneous number
-//! are those of its original values, at the ends of their intervals.
+//! In an archive that was [reduced](crate::reduce) the minimum and maximum of an instantaneous
+//! number are those of its original values, at the ends of their intervals.
 //!
 //! # Where pmlogsummary differs
 //!

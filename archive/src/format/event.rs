@@ -40,8 +40,8 @@ pub use super::event_builder::EventArrayBuilder;
 use crate::{OwnedValue, Value, ValueType};
 
 /// Returns an event array as one of a metric's type, if it is of the type with shorter times: in a
-/// timeline of several archives the metric may have had that one in some of them. `None`: it need not
-/// be converted. What cannot be unpacked becomes a value that cannot be, either.
+/// timeline of several archives the metric may have had that one in some of them. `None`: it need
+/// not be converted. What cannot be unpacked becomes a value that cannot be, either.
 pub(crate) fn widened(value: Value<'_>, value_type: ValueType) -> Option<OwnedValue> {
     let is_shorter = matches!(value, Value::Event(_)) && value_type == ValueType::HighresEvent;
     is_shorter.then(|| {

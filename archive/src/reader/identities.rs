@@ -52,9 +52,9 @@ impl Identities {
         Some((Self { of_numbers, numbers, changes, largest_free }, steps))
     }
 
-    /// Returns the identity that a number has at a time: that of its name then or, while it is not in
-    /// the domain, before. `None` for a number that never was in the domain and is the
-    /// identity of another.
+    /// Returns the identity that a number has at a time: that of its name then or, while it is not
+    /// in the domain, before. `None` for a number that never was in the domain and is the identity
+    /// of another.
     pub(crate) fn identity(&self, number: InstanceId, time: Timestamp) -> Option<InstanceId> {
         match self.of_numbers.get(&number) {
             Some(over_time) => newest(over_time, time),

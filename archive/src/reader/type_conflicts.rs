@@ -1,8 +1,8 @@
 //! Metrics whose values contradict their descriptors.
 //!
-//! In: values that readers could not read because their blocks state another type
-//! than the descriptor, or because a value of its type is not stored so. Out: the first of each metric in the archive's files. The
-//! values are left out; which of the two types is right is not known.
+//! In: values that readers could not read because their blocks state another type than the
+//! descriptor, or because a value of its type is not stored so. Out: the first of each metric in
+//! the archive's files. The values are left out; which of the two types is right is not known.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

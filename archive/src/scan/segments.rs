@@ -1,9 +1,9 @@
 //! A span cut into segments that are scanned side by side.
 //!
 //! The cuts are times of the index, or the starts of archives with volumes that are decoded from
-//! their start, so that each segment is found without reading those before it. How many there are does not depend on the machine,
-//! only how many threads work on them: sums come out the same to the last bit
-//! everywhere.
+//! their start, so that each segment is found without reading those before it. How many there are
+//! does not depend on the machine, only how many threads work on them: sums come out the same to
+//! the last bit everywhere.
 
 use std::iter;
 use std::ops::{Bound, RangeInclusive};

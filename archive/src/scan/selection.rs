@@ -222,7 +222,8 @@ impl<'a> Selection<'a> {
         self.source.metadata().indom_history(metric.desc.indom?)?.identities()
     }
 
-    /// Returns the instances that are read of each metric. The look-up of a domain is shared by its metrics.
+    /// Returns the instances that are read of each metric. The look-up of a domain is shared by its
+    /// metrics.
     pub(crate) fn instances_by_metric(&self) -> Vec<Option<Arc<HashSet<InstanceId>>>> {
         let mut by_indom = HashMap::new();
         let wanted = self.metrics.iter().map(|metric| {

@@ -25,8 +25,8 @@
 //! there is none, since it would hide all the others.
 //!
 //! Metadata is sorted by time, what readers ignore in it is left out, and metrics whose name
-//! readers do not find get another: see `repair/metadata_filter.rs`. If something is earlier than the start in the
-//! label, the start is moved. The version stays what it is.
+//! readers do not find get another: see `repair/metadata_filter.rs`. If something is earlier than
+//! the start in the label, the start is moved. The version stays what it is.
 
 mod decisions;
 mod live_writer;

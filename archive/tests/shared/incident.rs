@@ -35,8 +35,9 @@ fn event(second: u64, kind: &str, pid: u32) -> OwnedValue {
     array.finish()
 }
 
-/// Writes four minutes with a record each second: from 90 s to 120 s `/submit` takes sixteen times as
-/// long, and a third of its requests fail; at 180 s the program is killed, and begins again at 185 s.
+/// Writes four minutes with a record each second: from 90 s to 120 s `/submit` takes sixteen times
+/// as long, and a third of its requests fail; at 180 s the program is killed, and begins again at
+/// 185 s.
 pub(crate) fn jobs() -> (TempDir, PathBuf) {
     let endpoints: &[(&str, &[(&str, &str)])] = &[
         ("endpoint=/poll", &[("endpoint", "/poll")]),

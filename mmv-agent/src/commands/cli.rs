@@ -51,13 +51,13 @@ enum AgentCommand {
     /// Print the status of a running agent: files, groups and their bytes a day,
     /// losses, lateness, the archives and how long they are kept.
     ///
-    /// With `--json` one object: `sources` (`file`, `state` harvested, waiting or
-    /// quarantined, `since` in seconds, `reason`, `values`), `groups` (`name`,
-    /// `interval`, `values`, `bytes-a-day`), counts since the start (`records`,
-    /// `values`, `dropped`, `late`, `missed`), `lateness` (`p50`, `p99`, `max`,
-    /// in seconds), `values-a-second`, `bytes-a-second`, `queued`, `queue-limit`,
-    /// `archive`, `kept`, `compression` (`bytes` and `nanoseconds` of a value), `forecast` (`bytes-a-day`, `compressed-to`, `days`,
-    /// `limit`) and `last-error`. docs/operators.md explains each.
+    /// With `--json` one object: `sources` (`file`, `state` harvested, waiting or quarantined,
+    /// `since` in seconds, `reason`, `values`), `groups` (`name`, `interval`, `values`,
+    /// `bytes-a-day`), counts since the start (`records`, `values`, `dropped`, `late`, `missed`),
+    /// `lateness` (`p50`, `p99`, `max`, in seconds), `values-a-second`, `bytes-a-second`, `queued`,
+    /// `queue-limit`, `archive`, `kept`, `compression` (`bytes` and `nanoseconds` of a value),
+    /// `forecast` (`bytes-a-day`, `compressed-to`, `days`, `limit`) and `last-error`.
+    /// docs/operators.md explains each.
     #[command(after_long_help = help::STATUS.text())]
     Status(StatusOptions),
     /// Copy the flight recorder's samples into an archive: the last minutes in greater detail

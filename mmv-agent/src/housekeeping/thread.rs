@@ -263,8 +263,8 @@ impl Housekeeper {
         self.remove_replaced(Duration::ZERO);
     }
 
-    /// Saves, repairs, deletes, compresses and reduces what is due. Returns the bytes of the archive that
-    /// is being written.
+    /// Saves, repairs, deletes, compresses and reduces what is due. Returns the bytes of the
+    /// archive that is being written.
     pub(crate) fn work(&mut self, tasks: &Receiver<Task>) -> u64 {
         self.save();
         self.repair_broken();

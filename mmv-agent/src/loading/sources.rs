@@ -858,7 +858,8 @@ impl Sources {
         (before.pid != now.pid && before.is_alive() && now.is_alive()).then_some(before.pid)
     }
 
-    /// Notes that a file cannot be opened for now; `was_kept` if its metadata could not be read before.
+    /// Notes that a file cannot be opened for now; `was_kept` if its metadata could not be read
+    /// before.
     fn reject(
         &mut self,
         name: &OsStr,

@@ -163,7 +163,8 @@ pub(crate) struct Archiver {
 }
 
 impl Archiver {
-    /// Creates the writer of archives named by `names` and labelled with this process, its time zone and `host`.
+    /// Creates the writer of archives named by `names` and labelled with this process, its time
+    /// zone and `host`.
     pub(crate) fn new(
         names: ArchiveNames,
         host: &Host,

@@ -41,11 +41,11 @@
 //! 6.0.3 also refuses keys of a label's objects that are no label names; 7.2.1 and this
 //! library write them.
 //!
-//! As there: names, items, serials and clusters are checked only as in `check`; strings
-//! of labels need not be UTF-8 (the agent leaves such labels out); files have lowest
-//! versions; a text of 255 bytes or more is ignored. A forked child shares its parent's file, where `mmv-writer` would
-//! let it count for itself: a program that starts a file and then becomes a daemon
-//! continues to count. The file still names the parent as its process.
+//! As there: names, items, serials and clusters are checked only as in `check`; strings of labels
+//! need not be UTF-8 (the agent leaves such labels out); files have lowest versions; a text of 255
+//! bytes or more is ignored. A forked child shares its parent's file, where `mmv-writer` would let
+//! it count for itself: a program that starts a file and then becomes a daemon continues to count.
+//! The file still names the parent as its process.
 //!
 //! # Panics
 //!

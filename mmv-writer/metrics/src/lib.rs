@@ -42,11 +42,11 @@
 //! So a name does not depend on which use came first, with the one exception above.
 //!
 //! **Histograms** are sorted by [`Buckets`](mmv_writer::Buckets) of whole numbers. Values described as
-//! times are kept in nanoseconds, as sizes in bytes, as counts in ones, all others
-//! in millionths (`count x 10^-6`). A bucket is named by its first and last
-//! value, and registered when it is first hit, in room that the file keeps for it. Negative values count as 0, NaN does not
-//! count. `mmv-archive report --quantile 0.5,0.99` has the quantiles of each set of
-//! labels, for any window of an archive.
+//! times are kept in nanoseconds, as sizes in bytes, as counts in ones, all others in millionths
+//! (`count x 10^-6`). A bucket is named by its first and last value, and registered when it is
+//! first hit, in room that the file keeps for it. Negative values count as 0, NaN does not count.
+//! `mmv-archive report --quantile 0.5,0.99` has the quantiles of each set of labels, for any window
+//! of an archive.
 //!
 //! **Limits** are those of the [`Registry`] and, for the sets of labels of a metric, of a family
 //! or [`RecorderBuilder::max_series`]. Sets of labels without a place are counted in the

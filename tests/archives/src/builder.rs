@@ -56,7 +56,8 @@ impl Builder {
         Self::with(name, WriterOptions::default())
     }
 
-    /// Begins an archive `a` in a directory of its own, with an index entry after `index_bytes` bytes.
+    /// Begins an archive `a` in a directory of its own, with an index entry after `index_bytes`
+    /// bytes.
     #[must_use]
     pub fn indexed(index_bytes: u64) -> Self {
         Self::with("a", WriterOptions { index_bytes, ..WriterOptions::default() })

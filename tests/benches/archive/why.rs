@@ -38,8 +38,8 @@ impl Load {
         Self { random, levels, counts: vec![0; SERIES as usize] }
     }
 
-    /// Returns the value of a series in the next record, as the bits of its type: with a daily cycle,
-    /// noise and an incident after 3/4 of the records.
+    /// Returns the value of a series in the next record, as the bits of its type: with a daily
+    /// cycle, noise and an incident after 3/4 of the records.
     fn value(&mut self, series: u32, record: u64, records: u64) -> u64 {
         let place = series as usize;
         let time = record as f64 / DAY as f64;

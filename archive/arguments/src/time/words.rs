@@ -1,9 +1,9 @@
 //! Times as people say them: `18:05`, `yesterday 18:05`, `last monday`, `Nov 22`.
 //!
-//! A time of day is the last one within the frame: of an archive that ends on Friday at
-//! 17:00, `18:05` is on Thursday and `16:30` on Friday. If the frame has none, it is the
-//! nearest one: the last before its start or the first after its end. Dates are those of GNU date, counted from now; a day of a
-//! month, without a year, is not in the future.
+//! A time of day is the last one within the frame: of an archive that ends on Friday at 17:00,
+//! `18:05` is on Thursday and `16:30` on Friday. If the frame has none, it is the nearest one: the
+//! last before its start or the first after its end. Dates are those of GNU date, counted from now;
+//! a day of a month, without a year, is not in the future.
 
 use jiff::civil::{self, Time};
 use jiff::{Span, Zoned};

@@ -159,7 +159,8 @@ fn peaks(contrasts: &[f64], limit: f64, gap: usize) -> usize {
     count
 }
 
-/// Returns the place of the largest plain contrast in the group of clear ones that begins at a place.
+/// Returns the place of the largest plain contrast in the group of clear ones that begins at a
+/// place.
 fn sharpest(plain: &[f64], clear: &[f64], begin: usize, gap: usize, largest: f64) -> usize {
     let mut best = begin;
     let mut last = begin;

@@ -40,7 +40,8 @@ pub(super) fn distance_significance(distance: f64, one: usize, other: usize) -> 
 mod tests {
     use super::*;
 
-    /// By scipy 1.16: `ks_2samp(one, other).statistic`, and `kstwobign.sf` of 0.5, 1.0, 1.36 and 2.0.
+    /// By scipy 1.16: `ks_2samp(one, other).statistic`, and `kstwobign.sf` of 0.5, 1.0, 1.36 and
+    /// 2.0.
     #[test]
     fn distances_and_probabilities_are_those_of_scipy() {
         let one = [1.2, 3.4, 2.2, 5.1, 4.4, 0.3, 2.9, 3.8];

@@ -34,7 +34,8 @@ pub(super) struct Appearance {
 }
 
 impl Subject {
-    /// Returns the statistics of all series and histograms. `first` is the first column of the window.
+    /// Returns the statistics of all series and histograms. `first` is the first column of the
+    /// window.
     pub(super) fn all(run: &ObservedRun, first: usize) -> Vec<Self> {
         let mut all = Vec::new();
         for (name, series) in &run.series {

@@ -163,8 +163,8 @@ pub(super) fn draw_unit_and_times<DB: DrawingBackend>(
 }
 
 /// Draws a vertical line at each mark within the span, and its text where that does not touch the
-/// text before and ends before `free_until`. Marks beside each other share a text. The text of a mark
-/// below the heading is after the heading.
+/// text before and ends before `free_until`. Marks beside each other share a text. The text of a
+/// mark below the heading is after the heading.
 pub(super) fn draw_marks<DB: DrawingBackend>(
     sheet: &Sheet<'_, DB>,
     panel: &Panel,

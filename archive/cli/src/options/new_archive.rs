@@ -1,8 +1,8 @@
 //! Options of commands that write a new archive.
 //!
 //! The archive is written in a hidden directory ([`OutputOptions::staging`],
-//! [`OutputOptions::write`], [`OutputOptions::write_reduced`] or [`OutputOptions::recompress`]) and appears when it is
-//! complete ([`OutputOptions::commit`]).
+//! [`OutputOptions::write`], [`OutputOptions::write_reduced`] or [`OutputOptions::recompress`]) and
+//! appears when it is complete ([`OutputOptions::commit`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};

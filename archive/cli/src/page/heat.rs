@@ -16,7 +16,8 @@ use crate::columns;
 use crate::time::Window;
 
 const MAX_COLUMNS: u128 = 256;
-/// Minimum number of intervals between observations in a part of the window that is read to find their length.
+/// Minimum number of intervals between observations in a part of the window that is read to find
+/// their length.
 const ENOUGH: u32 = 4;
 const MAX_MAPS: usize = 200;
 

@@ -1,9 +1,9 @@
 //! `ci/bench hosts`: a fleet in simulation, and what a host of it costs.
 //!
 //! Archives of many hosts are pushed by a few processes into one `VictoriaMetrics`, first by a
-//! back-fill, then by `--follow`, and exported as Parquet into one tree, which `DataFusion` and Spark read.
-//! What the engines have is compared with what was generated. Processor times are those of the
-//! kernel; all of it shares one machine.
+//! back-fill, then by `--follow`, and exported as Parquet into one tree, which `DataFusion` and
+//! Spark read. What the engines have is compared with what was generated. Processor times are those
+//! of the kernel; all of it shares one machine.
 //!
 //! Options: `--hosts N` (1000; each takes three open files), `--series N` of each (10000),
 //! `--records N` by back-fill, and as many by `--follow` (6, a minute), `--senders N` (2),

@@ -18,8 +18,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the next delay: between half of the current bound and the bound, and at least what the
-    /// receiver asks for.
+    /// Returns the next delay: between half of the current bound and the bound, and at least what
+    /// the receiver asks for.
     pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let bound = FIRST_DELAY.saturating_mul(1 << self.tries.min(16)).min(MAX_DELAY);
         self.tries = self.tries.saturating_add(1);

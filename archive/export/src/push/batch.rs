@@ -48,8 +48,8 @@ impl Batch {
         }
     }
 
-    /// Sorts by series in the order of their first samples, since numbers of series depend on earlier
-    /// batches.
+    /// Sorts by series in the order of their first samples, since numbers of series depend on
+    /// earlier batches.
     fn order_by_series(&mut self, numbers: usize) {
         const NONE: u32 = u32::MAX;
         let mut places = vec![NONE; numbers];

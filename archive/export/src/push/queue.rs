@@ -21,8 +21,8 @@ use crate::text::warn;
 use crate::tree::{Archives, Host};
 use crate::walk::{Start, Step, StepKind, Walk};
 
-/// Nanoseconds by which a record may be later than the clock of this host. Prometheus refuses samples
-/// that are older than the newest one, so a record of tomorrow would block all others.
+/// Nanoseconds by which a record may be later than the clock of this host. Prometheus refuses
+/// samples that are older than the newest one, so a record of tomorrow would block all others.
 pub(super) const MAX_FUTURE: i64 = 300_000_000_000;
 /// Nanoseconds between two archives of a host above which there is a gap.
 const MAX_TIME_BETWEEN_ARCHIVES: i64 = 60_000_000_000;
@@ -247,8 +247,8 @@ impl HostQueue {
         if is_due && self.is_ahead_of_file { self.write() } else { Ok(()) }
     }
 
-    /// Returns whether the batch is complete: it has the end of an archive, or reaches the end that an
-    /// earlier process stored.
+    /// Returns whether the batch is complete: it has the end of an archive, or reaches the end that
+    /// an earlier process stored.
     fn is_complete(&self, sending: Option<&Position>) -> bool {
         let (Some(end), Some(sending)) = (&self.batch.end, sending) else {
             return self.batch.ends_archive;
@@ -257,8 +257,8 @@ impl HostQueue {
         self.batch.ends_archive || !is_before
     }
 
-    /// Adds the record that was read to the batch. Returns its time if it is in the future and has to
-    /// wait.
+    /// Adds the record that was read to the batch. Returns its time if it is in the future and has
+    /// to wait.
     fn add_waiting(&mut self) -> Option<i64> {
         let waiting = self.waiting.take()?;
         if waiting.timestamp > now().saturating_add(MAX_FUTURE) {

@@ -56,8 +56,8 @@ pub(super) struct TableNames {
 }
 
 impl TableNames {
-    /// Returns the name of a table, which is chosen once. `metrics` are the names of all metrics with
-    /// columns in it.
+    /// Returns the name of a table, which is chosen once. `metrics` are the names of all metrics
+    /// with columns in it.
     pub(super) fn take<'m>(
         &mut self,
         key: &TableKey,

@@ -226,8 +226,8 @@ impl Catalog {
         of.map(|metric| metric.desc.pmid).collect()
     }
 
-    /// Returns the index of a metric. Records mostly have metrics in the order of the metadata, so the
-    /// one after the last is tried first.
+    /// Returns the index of a metric. Records mostly have metrics in the order of the metadata, so
+    /// the one after the last is tried first.
     fn place(&mut self, pmid: Pmid) -> Option<usize> {
         let next = self.last + 1;
         let is_next = self.metrics.get(next).is_some_and(|metric| metric.desc.pmid == pmid);

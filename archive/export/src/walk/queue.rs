@@ -64,8 +64,8 @@ impl Queue {
         Ok(true)
     }
 
-    /// Skips all archives that begin at a time or before, except for the last of them if `keeps_last`
-    /// is set.
+    /// Skips all archives that begin at a time or before, except for the last of them if
+    /// `keeps_last` is set.
     pub(super) fn skip_begun(&mut self, at: Timestamp, keeps_last: bool) -> Result<()> {
         let mut begun = self.archives.bases()?;
         begun.retain(|base| start_of(base).is_ok_and(|start| start <= at));

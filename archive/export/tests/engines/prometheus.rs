@@ -123,8 +123,8 @@ fn rates_over_restarts_and_marks_agree_with_report() {
         assert_near(ask(rate, 900), orders((300, 900)), 1e-9);
         // Over the mark both see 3 a second: it is the rate before and after it.
         assert_near(ask(rate, 2_400), orders((1_800, 2_400)), 1e-9);
-        // Over the restart both count all that each run did. We divide by the time in which there was
-        // a run, 90 and 505 s, Prometheus by the window.
+        // Over the restart both count all that each run did. We divide by the time in which there
+        // was a run, 90 and 505 s, Prometheus by the window.
         let growth = f64::from(3 * 90 + 3 * 505);
         assert_near(ask("increase(mmv_shop_orders_total[10m])", 1_500), growth, growth * 1e-3);
         assert_near(ask(rate, 1_500), growth / 600.0, growth / 600.0 * 1e-3);

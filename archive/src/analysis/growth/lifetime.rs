@@ -121,9 +121,9 @@ impl Lifetimes {
         Self { all, domains, gaps }
     }
 
-    /// Returns whether values of a metric outside of the lifetimes of its instances are none of theirs: its
-    /// program says when it creates and removes them. By PCP's rules they are neighbours of those
-    /// inside.
+    /// Returns whether values of a metric outside of the lifetimes of its instances are none of
+    /// theirs: its program says when it creates and removes them. By PCP's rules they are
+    /// neighbours of those inside.
     pub(crate) fn bound_values(&self, metric: &SelectedMetric) -> bool {
         self.gaps == Gaps::Keep && metric.desc.indom.is_some() && has_program(metric)
     }

@@ -75,12 +75,13 @@
 //! the rate of a counter is that of [`Replay::rates_at`]: none where the counter
 //! was reset.
 //!
-//! `quantile`, `below` and `max_over` compare the same two moments themselves, so they cannot be within `rate` or
-//! `delta`.
+//! `quantile`, `below` and `max_over` compare the same two moments themselves, so they cannot be
+//! within `rate` or `delta`.
 //!
-//! PCP's grammar has no histograms, labels, times, `by`, `max_over`, `topk` and `or`, and refuses the quotient of two
-//! counters. In it a name before a parenthesis is always a function, there are no braces, and no
-//! name follows a number or an operand: no expression that PCP accepts has another meaning here.
+//! PCP's grammar has no histograms, labels, times, `by`, `max_over`, `topk` and `or`, and refuses
+//! the quotient of two counters. In it a name before a parenthesis is always a function, there are
+//! no braces, and no name follows a number or an operand: no expression that PCP accepts has
+//! another meaning here.
 //!
 //! # Differences from PCP
 //!

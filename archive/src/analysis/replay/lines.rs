@@ -30,8 +30,8 @@
 //! did not fall as well. When the next run began is not known, so none of them has grown over any
 //! span with a part of this time.
 //!
-//! Other metrics have marks alone for walls. By PCP's rules ([`Gaps::Join`]) a counter has grown only
-//! over spans within one line.
+//! Other metrics have marks alone for walls. By PCP's rules ([`Gaps::Join`]) a counter has grown
+//! only over spans within one line.
 
 use std::ops::Range;
 

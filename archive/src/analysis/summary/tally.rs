@@ -350,7 +350,8 @@ impl Sums {
         }
     }
 
-    /// Adds the growth of a counter in `seconds`; nothing if it was reset. In no time it has no rate.
+    /// Adds the growth of a counter in `seconds`; nothing if it was reset. In no time it has no
+    /// rate.
     #[inline]
     fn add_growth(&mut self, growth: Option<f64>, seconds: f64, unit: f64, at: Timestamp) {
         if let Some(growth) = growth {

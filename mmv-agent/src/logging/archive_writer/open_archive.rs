@@ -156,8 +156,8 @@ impl OpenArchive {
         Timestamp::from_nanos(timestamp.as_nanos() - least)
     }
 
-    /// Writes values right before `timestamp`, unless a record has that time already. Declares nothing new for them, so that a reader finds
-    /// changes of metadata at the time of the change.
+    /// Writes values right before `timestamp`, unless a record has that time already. Declares
+    /// nothing new for them, so that a reader finds changes of metadata at the time of the change.
     fn write_before(&mut self, timestamp: Timestamp, sets: &[ValueSet]) -> Result<(), Error> {
         let before = self.time_before(timestamp);
         let known = sets.iter().all(|set| self.declared.knows(set.pmid));

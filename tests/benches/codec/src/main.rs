@@ -2,8 +2,8 @@
 //! of bytes and of values.
 //!
 //! Each series, which is a metric and an instance, is one column of its type, and the times of all
-//! records are one column of nanoseconds. Texts and aggregates are left out. This is a distance to look
-//! at: a file that programs append to cannot have such columns.
+//! records are one column of nanoseconds. Texts and aggregates are left out. This is a distance to
+//! look at: a file that programs append to cannot have such columns.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

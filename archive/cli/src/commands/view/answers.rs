@@ -236,7 +236,8 @@ impl<'r> Request<'r> {
     }
 }
 
-/// Returns the number of columns that fit into an answer with this number of series, at most `wanted`.
+/// Returns the number of columns that fit into an answer with this number of series, at most
+/// `wanted`.
 fn fitting(wanted: u32, series: usize) -> u32 {
     let mut columns = wanted;
     while columns > MIN_COLUMNS && columns as usize * series > MAX_CELLS {

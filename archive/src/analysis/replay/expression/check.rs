@@ -56,7 +56,8 @@ pub(crate) enum HistogramPart {
     Below(f64, Units),
 }
 
-/// A quantile, or a function of the values in the interval, as an operand, and the instances that it can have.
+/// A quantile, or a function of the values in the interval, as an operand, and the instances that
+/// it can have.
 pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
 
 /// The domain of groups, and each instance with its group.
@@ -147,8 +148,8 @@ pub(super) enum Action {
     Instances(Box<Term>, Vec<InstanceId>),
     Call(Function, Box<Term>),
     Rescale(Box<Term>, Conversion),
-    /// The index of a quantile or of a function of the values in the interval, and the instances that
-    /// it can have.
+    /// The index of a quantile or of a function of the values in the interval, and the instances
+    /// that it can have.
     OfInterval(usize, Vec<Option<InstanceId>>),
     /// A function over the instances of each group: each instance and its group, ascending.
     By(Function, Box<Term>, Vec<(InstanceId, InstanceId)>),

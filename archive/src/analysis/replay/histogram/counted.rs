@@ -23,8 +23,8 @@
 //! | is the first of a histogram that the program created in the part | in the record before with values of the metric |
 //! | is the first of a run, by the agent's events | as the run |
 //!
-//! So half of what a new bucket has at its first record was counted in the second half of the interval
-//! before it, as that of the other buckets. Other lines begin with their first value.
+//! So half of what a new bucket has at its first record was counted in the second half of the
+//! interval before it, as that of the other buckets. Other lines begin with their first value.
 
 use crate::analysis::growth::walls::{CounterOrigin, Wall};
 use crate::analysis::replay::histogram::BucketGrowth;
@@ -73,8 +73,8 @@ struct LineZero {
 }
 
 impl HistogramLines {
-    /// Finds those of the histograms of a metric in tracks, of which two are the counts by bucket and
-    /// the sums.
+    /// Finds those of the histograms of a metric in tracks, of which two are the counts by bucket
+    /// and the sums.
     pub(super) fn find(
         layout: &HistogramLayout,
         tracks: &[MetricTrack],

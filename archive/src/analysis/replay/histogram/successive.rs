@@ -14,10 +14,11 @@ use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
 
 /// The quantiles of a histogram from each of its records to the next.
 ///
-/// The rules are those of [`ReplaySelection::quantiles`](crate::replay::ReplaySelection::quantiles): a bucket that
-/// appears counts from 0 if the histogram had values before, and nothing continues over a
-/// record in which a bucket or the sum is less than before. Marks and the events of the
-/// agent are the caller's to [report](Self::interrupt).
+/// The rules are those of
+/// [`ReplaySelection::quantiles`](crate::replay::ReplaySelection::quantiles): a bucket that appears
+/// counts from 0 if the histogram had values before, and nothing continues over a record in which a
+/// bucket or the sum is less than before. Marks and the events of the agent are the caller's to
+/// [report](Self::interrupt).
 #[derive(Debug)]
 pub struct SuccessiveQuantiles {
     counts: SelectedMetric,
