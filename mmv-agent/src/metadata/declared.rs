@@ -112,7 +112,7 @@ impl Declared {
         time: Timestamp,
         writer: &mut ArchiveWriter,
     ) -> Result<(), Error> {
-        let Some(last) = self.catalog else { return Ok(()) };
+        let Some(last) = self.catalog.filter(|last| *last != catalog.id) else { return Ok(()) };
         let mut replaced: BTreeMap<InDom, HashSet<InstanceId>> = BTreeMap::new();
         for ((indom, id), birth) in &catalog.births {
             let declared = declared_instances(writer, *indom);

@@ -1,9 +1,9 @@
 //! Answers: runs the command of a tool, and returns what it prints as data.
 //!
-//! Names, help texts and values of an archive are written by whoever's programs were measured. An
-//! assistant reads them beside its instructions, so each answer begins with the number of lines
-//! that are data. They are counted when all is printed, and nothing but the end of a line looks
-//! like one, so no text can end them early.
+//! The programs that were measured choose the names, help texts and values in an archive, and
+//! those may be anyone's. An assistant reads them along with its instructions, so each answer begins
+//! by saying how many of its lines are data. The lines are counted once everything is printed, and
+//! a newline in a text is escaped, so no text can end the data early.
 
 use std::ffi::OsString;
 use std::thread;
@@ -118,7 +118,7 @@ fn outcome(archives: &Archives, call: &Call) -> Outcome {
 fn parse(line: &[OsString]) -> Result<Query, Failure> {
     Query::try_parse_from(line).map_err(|error| {
         let text = error.to_string();
-        // Behind it are hints on how to type the command.
+        // The rest is usage and hints for a terminal.
         let reason = text.split("\n\n").next().unwrap_or_default();
         let lines: Vec<&str> = reason.lines().map(str::trim).collect();
         Failure::Usage(lines.join(" ").trim_start_matches("error: ").to_owned())
