@@ -253,6 +253,24 @@ fn instance_that_a_program_creates_counts_from_zero() {
 }
 
 #[test]
+fn instance_selected_by_its_label_counts_from_zero_as_by_its_name() {
+    let archive = requests().finish();
+    for window in [&["-S", "+0s"][..], &["-S", "+2s"], &["-S", "+3s"]] {
+        let rates = |metric: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+            command.arg("report").arg(&*archive).args(["-t", "1s", "--format", "csv", "--rate"]);
+            let output = command.args(metric).args(window).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let text = String::from_utf8(output.stdout).unwrap();
+            text.lines().skip(1).map(cells).collect::<Vec<String>>()
+        };
+        let by_label = rates(&[r#"mmv.shop.requests{code="500"}"#]);
+        assert_eq!(by_label, rates(&["mmv.shop.requests", "-i", "500"]), "{window:?}");
+        assert_eq!(by_label[by_label.len() - 3..], ["2", "5", "5"], "{window:?}");
+    }
+}
+
+#[test]
 fn heads_say_which_values_are_averages_and_which_of_one_instant() {
     let archive = Builder::new()
         .metric("app.requests", "u64 counter count")
