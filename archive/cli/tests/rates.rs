@@ -271,6 +271,26 @@ fn instance_selected_by_its_label_counts_from_zero_as_by_its_name() {
 }
 
 #[test]
+fn summary_of_a_selected_instance_is_that_of_the_instance_among_all() {
+    let archive = requests().finish();
+    let summary = |metric: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        command.arg("summary").arg(&*archive).args(metric).args(["--exact", "--total"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().filter(|line| line.contains("requests["));
+        let cells = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        cells.map(|line| line.trim_start_matches('*').to_owned()).collect::<Vec<String>>()
+    };
+    let all = summary(&["mmv.shop.requests"]);
+    let errors: Vec<_> = all.into_iter().filter(|line| line.contains("[500]")).collect();
+    assert_eq!(errors.len(), 1);
+    assert_eq!(summary(&[r#"mmv.shop.requests{code="500"}"#]), errors);
+    assert_eq!(summary(&["mmv.shop.requests", "-i", "500"]), errors);
+}
+
+#[test]
 fn heads_say_which_values_are_averages_and_which_of_one_instant() {
     let archive = Builder::new()
         .metric("app.requests", "u64 counter count")

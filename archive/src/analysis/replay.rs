@@ -196,30 +196,15 @@ impl<'a> ReplaySelection<'a> {
             }
         }
         if self.gaps == Gaps::Keep {
-            self.add_witnesses();
+            for (pmid, shown) in lifetime::read_witnesses(&mut self.chosen) {
+                self.limits.entry(pmid).or_insert(shown);
+            }
             programs::select_events(&mut self.chosen);
         }
         if self.lives.is_none() {
             self.lives = Some(Arc::new(Lifetimes::new(&self.chosen, self.gaps, true)));
         }
         self
-    }
-
-    /// Has other instances read of the programs' counters of which labels select some, and not
-    /// shown: an instance that is created counts from 0 in the last record with any value of its
-    /// metric.
-    fn add_witnesses(&mut self) {
-        let shown = self.metrics().iter().take(self.shown.unwrap_or_default());
-        let counters = shown.filter(|one| one.has_rates() && programs::has_program(one));
-        let counters: Vec<SelectedMetric> = counters.cloned().collect();
-        for SelectedMetric { name, desc } in counters {
-            let Some(shown) = self.chosen.labelled_instances(desc.pmid).cloned() else { continue };
-            let history = desc.indom.and_then(|indom| self.metadata().identities(indom));
-            let witnesses: HashSet<InstanceId> =
-                history.map(lifetime::witnesses).unwrap_or_default().into_iter().collect();
-            self.chosen.select_operand(&name, Some(&witnesses));
-            self.limits.entry(desc.pmid).or_insert(shown);
-        }
     }
 
     /// Builds the replay from the rows that were read.

@@ -56,7 +56,7 @@ mod tally;
 
 use std::ops::RangeInclusive;
 
-use super::growth::lifetime::CounterDomains;
+use super::growth::lifetime::{self, CounterDomains};
 use super::growth::strand::InstanceStrands;
 use super::growth::walls::{MetricWalls, Walls};
 use super::growth::{Decrease, Gaps, numbers};
@@ -189,6 +189,8 @@ struct SummaryExtremes {
     /// Metrics that are summarized for themselves.
     own: HashSet<Pmid>,
     extremes: Vec<GaugeExtreme>,
+    /// The instances of a metric that are summarized, if not all that are read.
+    limits: HashMap<Pmid, HashSet<InstanceId>>,
 }
 
 /// Returns the metrics with numbers of a selection, and those with extremes of its gauges.
@@ -199,7 +201,11 @@ fn numbers_with_extremes<'a>(
     let own = selection.metrics().iter().map(|metric| metric.desc.pmid).collect();
     let mut selection = numbers(selection, gaps);
     let extremes = extremes::select(&mut selection);
-    (selection, SummaryExtremes { own, extremes })
+    let limits = match gaps {
+        Gaps::Keep => lifetime::read_witnesses(&mut selection),
+        Gaps::Join => HashMap::new(),
+    };
+    (selection, SummaryExtremes { own, extremes, limits })
 }
 
 impl SummaryExtremes {
@@ -222,6 +228,13 @@ impl SummaryExtremes {
             }
         }
         summaries.retain(|summary| self.own.contains(&summary.metric.desc.pmid));
+        for summary in &mut summaries {
+            if let Some(limit) = self.limits.get(&summary.metric.desc.pmid) {
+                let is_wanted = |id: &InstanceId| limit.contains(id);
+                summary.instances.retain(|one| one.instance.as_ref().is_none_or(is_wanted));
+            }
+        }
+        summaries.retain(|summary| !summary.instances.is_empty());
         summaries
     }
 }

@@ -192,6 +192,24 @@ impl<'a> Selection<'a> {
         self.metrics.push(metric.clone());
     }
 
+    /// Reads `others` of a metric's instances, too, wherever not all are read. Returns for these
+    /// metrics the instances that were read without them.
+    pub(crate) fn read_also(
+        &mut self,
+        others: impl Fn(&SelectedMetric) -> Vec<InstanceId>,
+    ) -> HashMap<Pmid, HashSet<InstanceId>> {
+        let mut limited = HashMap::new();
+        for (metric, wanted) in self.metrics.iter().zip(self.instances_by_metric()) {
+            let Some(wanted) = wanted else { continue };
+            let mut read = HashSet::clone(&wanted);
+            read.extend(others(metric));
+            self.labelled.insert(metric.desc.pmid, read);
+            limited.insert(metric.desc.pmid, HashSet::clone(&wanted));
+        }
+        self.instances.clear();
+        limited
+    }
+
     /// Returns the metrics selected so far.
     pub fn metrics(&self) -> &[SelectedMetric] {
         &self.metrics

@@ -22,7 +22,7 @@ use super::Gaps;
 use crate::reader::InstanceChange;
 use crate::scan::programs::{has_program, is_created_by_program};
 use crate::scan::{SelectedMetric, Selection};
-use crate::{InDom, IndomHistory, InstanceId, Metadata, Timestamp};
+use crate::{InDom, IndomHistory, InstanceId, Metadata, Pmid, Timestamp};
 
 /// A domain that ever had this many instances gives them lifetimes
 /// (`src/libpcp/src/interp.c`, 7.2.1).
@@ -206,6 +206,18 @@ pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
         }
     }
     witnesses
+}
+
+/// Has a selection read the [witnesses](witnesses) of the programs' counters of which it has some
+/// instances: one that is created counts from 0 in the last record with any value of its metric.
+/// Returns the instances that it had, by metric.
+pub(crate) fn read_witnesses(selection: &mut Selection<'_>) -> HashMap<Pmid, HashSet<InstanceId>> {
+    let metadata = selection.source().metadata();
+    selection.read_also(|metric| {
+        let indom = indom_of_counter(metric);
+        let history = indom.and_then(|indom| metadata.identities(indom));
+        history.map(witnesses).unwrap_or_default()
+    })
 }
 
 /// The times at which an instance came into its domain, which had others before, and left it,
