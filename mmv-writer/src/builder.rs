@@ -3,7 +3,6 @@
 mod histogram;
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use pcp_types::Units;
 
@@ -281,7 +280,7 @@ impl<T: Number> MetricBuilder<'_, Counter<T>> {
         let slots = registry.add_fixed(self.isolated().spec, &indom)?;
         let mut cells: Vec<_> = slots.into_iter().map(|slot| slot.cell).collect();
         match cells.pop() {
-            Some(shared) => Ok(Counter::striped(Arc::new(Stripes::new(cells, shared)))),
+            Some(shared) => Ok(Counter::striped(Stripes::new(cells, shared))),
             None => Ok(Counter::noop()),
         }
     }

@@ -1,7 +1,6 @@
 //! Counts that only grow.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use pcp_types::{Semantics, Units};
 
@@ -23,7 +22,7 @@ pub struct Counter<T: Number = u64> {
 #[derive(Debug)]
 enum CounterCells<T: Number> {
     Single(SharedCell<Counter<T>>),
-    Striped(Arc<Stripes>),
+    Striped(Stripes),
 }
 
 impl<T: Number> Counter<T> {
@@ -74,7 +73,7 @@ impl<T: Number> Counter<T> {
         Self { cells: CounterCells::Single(SharedCell::private()) }
     }
 
-    pub(crate) fn striped(stripes: Arc<Stripes>) -> Self {
+    pub(crate) fn striped(stripes: Stripes) -> Self {
         Self { cells: CounterCells::Striped(stripes) }
     }
 
@@ -122,7 +121,7 @@ impl<T: Number> Clone for Counter<T> {
     fn clone(&self) -> Self {
         let cells = match &self.cells {
             CounterCells::Single(cell) => CounterCells::Single(cell.clone()),
-            CounterCells::Striped(stripes) => CounterCells::Striped(Arc::clone(stripes)),
+            CounterCells::Striped(stripes) => CounterCells::Striped(stripes.clone()),
         };
         Self { cells }
     }

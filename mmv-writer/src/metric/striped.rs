@@ -6,6 +6,7 @@
 //! one more, so that no count is lost. A number is used again when its thread has ended.
 
 use std::cell::Cell as ThreadCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Number;
@@ -63,20 +64,20 @@ fn take_number() {
 }
 
 /// The cells of a striped counter.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Stripes {
-    own: Vec<Cell>,
+    own: Arc<[Cell]>,
     /// The stripe of all threads that have none of their own.
     shared: Cell,
 }
 
 impl Stripes {
     pub(crate) fn new(own: Vec<Cell>, shared: Cell) -> Self {
-        Self { own, shared }
+        Self { own: own.into(), shared }
     }
 
-    /// Adds to the stripe of this thread. A call of its own, as `StaticMetric::with`.
-    #[inline(never)]
+    /// Adds to the stripe of this thread.
+    #[inline]
     pub(super) fn add<T: Number>(&self, delta: T) {
         // Neither `UNKNOWN` nor `NONE` is an index.
         match self.own.get(known_number()) {
@@ -111,14 +112,14 @@ fn add_alone<T: Number>(own: &Cell, delta: T) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Barrier};
+    use std::sync::Barrier;
 
     use super::*;
     use crate::Counter;
 
-    fn stripes(count: usize) -> Arc<Stripes> {
+    fn stripes(count: usize) -> Stripes {
         let own = (0..count).map(|_| Cell::private()).collect();
-        Arc::new(Stripes::new(own, Cell::private()))
+        Stripes::new(own, Cell::private())
     }
 
     #[test]
