@@ -32,6 +32,8 @@ pub(crate) struct FileIdentity {
     pub(crate) cluster: u32,
     /// True if it replaces the file of another running process.
     pub(crate) replace_running: bool,
+    /// True if it is one of several of an application, whose metrics have the same items in each.
+    pub(crate) per_process: bool,
     pub(crate) flags: Flags,
     pub(crate) absent: Absent,
     pub(crate) prefix: String,

@@ -134,9 +134,16 @@ impl RegistryBuilder {
 
     /// Makes the file one of several of the same application, one for each process:
     /// its name is that of the application, a dot and the process's number. All
-    /// need the same explicit cluster and register the same metrics with the same
-    /// items, on the domain that [`Registry::process`](crate::pcp::RegistryExt::process)
-    /// gives. Readers then find each metric once, with an instance for each process.
+    /// need the same explicit cluster, and metrics on the domain that
+    /// [`Registry::process`](crate::pcp::RegistryExt::process) gives, or families with a label
+    /// of the process. Readers then find each metric once, with an instance for each process.
+    ///
+    /// Items and domains have numbers that follow from the names of metrics, so that processes
+    /// may register them in any order. Of two names with the same number, which is rare, the one
+    /// that is registered later gets the next: register what all processes have in one order.
+    ///
+    /// The file of a process that was killed stays for readers. The next process of the application
+    /// that starts an hour later or more removes it.
     ///
     /// The file's name is left out of metric names, so let these start with the
     /// application's: `app.requests`.
@@ -155,6 +162,11 @@ impl RegistryBuilder {
     pub fn replace_running(mut self) -> Self {
         self.replace_running = true;
         self
+    }
+
+    /// Returns the name of the application if each of its processes has a file.
+    pub(crate) fn per_process_application(&self) -> Option<&str> {
+        self.per_process.then_some(&self.application)
     }
 
     /// Returns the same options with a file name for this process, a forked child.
@@ -202,6 +214,7 @@ impl RegistryBuilder {
             chosen,
             cluster: self.cluster,
             replace_running: self.replace_running,
+            per_process: self.per_process,
             flags,
             absent: self.absent,
             prefix: String::new(),

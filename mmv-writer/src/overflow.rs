@@ -1,5 +1,5 @@
 //! Names, paths and clusters of overflow files: those that hold what does not fit
-//! the first file of a registry.
+//! the first file of a registry. And the removal of files that killed processes left.
 //!
 //! An overflow file has the first one's name with `.2`, `.3` and so on appended,
 //! and complete metric names in it (NOPREFIX), so that the name of a metric does
@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mmv_format::file::{is_taken, open, read_header};
 use mmv_format::layout::{Flags, MAGIC, MAX_CLUSTER};
@@ -15,6 +16,9 @@ use crate::Error;
 use crate::identity::FileIdentity;
 use crate::published::Published;
 use crate::system::{has_ended, is_locked};
+
+/// Time for which the file of a process that was killed is left to readers.
+const KEPT_AFTER_END: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clusters {
@@ -70,12 +74,14 @@ impl Overflow {
         let absent = self.first.absent;
         let chosen = None;
         let replace_running = self.first.replace_running;
+        let per_process = self.first.per_process;
         Ok(Some(FileIdentity {
             name,
             path,
             chosen,
             cluster,
             replace_running,
+            per_process,
             flags,
             absent,
             prefix,
@@ -110,7 +116,7 @@ pub(crate) fn remove_stale(first: &Path, ours: &[Published]) {
     }
 }
 
-/// Returns whether a file looks like an overflow file whose owner has ended.
+/// Returns whether a file looks like one with complete metric names whose owner has ended.
 fn is_stale(file: File) -> bool {
     let Some(header) = read_header(&file) else { return false };
     let flags = Flags::from_raw(header.flags);
@@ -118,6 +124,38 @@ fn is_stale(file: File) -> bool {
         && flags.contains(Flags::NO_PREFIX)
         && header.pid > 0
         && has_ended(header.pid, file)
+}
+
+/// Removes the files of processes of an application that were killed, when they have not changed for
+/// an hour: nobody else takes their names. An agent that runs has read them long before.
+pub(crate) fn remove_ended(ours: &Path, application: &str) {
+    let Some(directory) = ours.parent() else { return };
+    let Ok(entries) = directory.read_dir() else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if is_of_process(&path, application)
+            && path != ours
+            && let Some(file) = open(&path)
+            && is_old(&file)
+            && is_stale(file)
+        {
+            let _ = std::fs::remove_file(&path);
+            remove_stale(&path, &[]);
+        }
+    }
+}
+
+/// Returns whether a file is called like that of a process of an application.
+fn is_of_process(path: &Path, application: &str) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let after = name.and_then(|name| name.strip_prefix(application));
+    let number = after.and_then(|after| after.strip_prefix('.'));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+fn is_old(file: &File) -> bool {
+    let modified = file.metadata().and_then(|metadata| metadata.modified());
+    modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|elapsed| elapsed >= KEPT_AFTER_END))
 }
 
 #[cfg(test)]

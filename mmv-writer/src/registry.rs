@@ -22,7 +22,7 @@ use crate::live::Growing;
 use crate::mapping::{CellStrip, Owner};
 use crate::metric::ValueSlot;
 use crate::options::RegistryBuilder;
-use crate::overflow::remove_stale;
+use crate::overflow::{remove_ended, remove_stale};
 use crate::published::Published;
 use crate::registration::{IndomSpec, MetricSpec, RegisteredFile, Registrations};
 use crate::system::process_id;
@@ -167,6 +167,9 @@ impl Registry {
             }
             Engine::Growing(Arc::new(growing))
         };
+        if let Some(application) = options.per_process_application() {
+            remove_ended(&planned_path, application);
+        }
         let inner = Arc::new(Inner {
             engine,
             options,

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::live::tests::{builder, contents_of, directory, values_of};
+use crate::pcp::RegistryBuilderExt as _;
 use crate::{Buckets, Counter, Gauge, Histogram, Units};
 use mmv_format::view::Contents;
 use tempfile::TempDir;
@@ -387,4 +388,33 @@ fn a_sparse_histogram_registers_the_buckets_that_are_hit() {
         assert!(values.contains(&expected), "{values:?}");
     }
     assert_eq!((values.len(), size.count(), size.sum()), (3, 5, 1_020));
+}
+
+#[test]
+fn processes_may_register_their_metrics_in_any_order() {
+    let names = ["app.requests", "app.errors", "app.latency", "app.depth"];
+    let numbers = |names: &mut dyn Iterator<Item = &'static str>| {
+        let directory = directory();
+        let registry = builder(&directory).cluster(7).per_process().build().unwrap();
+        for name in names {
+            if name == "app.latency" {
+                let _family = registry.histogram(name).build_family::<Thing>().unwrap();
+            } else {
+                let _family = registry.counter(name).build_family::<Thing>().unwrap();
+            }
+        }
+        registry.announce();
+        let contents = contents_of(registry.path());
+        let metrics = contents.metrics.iter();
+        let mut numbers: Vec<_> =
+            metrics.map(|metric| (metric.name.clone(), metric.item, metric.indom)).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let numbers_of_first = numbers(&mut names.into_iter());
+    assert_eq!(numbers_of_first.len(), 5);
+    assert_eq!(numbers(&mut names.into_iter().rev()), numbers_of_first);
+    // One that has fewer metrics has the same numbers for these.
+    let of_one = numbers(&mut ["app.depth"].into_iter());
+    assert!(numbers_of_first.contains(&of_one[0]));
 }

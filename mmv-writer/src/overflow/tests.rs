@@ -320,3 +320,36 @@ fn overflow_files_that_a_killed_process_left_are_removed() {
     assert_eq!(live.overflow(), [""; 0].map(PathBuf::from));
     assert_eq!(names(&directory), ["app", "app.2", "app.4"], "that of a living process stays");
 }
+
+#[test]
+fn files_that_killed_workers_left_are_removed_an_hour_later() {
+    let directory = directory();
+    let worker = || growing(&directory).per_process().build().unwrap();
+    let first = worker();
+    let mut bytes = std::fs::read(first.path()).unwrap();
+    let own = first.path().file_name().unwrap().to_str().unwrap().to_owned();
+    // A process that cannot be: numbers end far below.
+    bytes[32..36].copy_from_slice(&i32::MAX.to_ne_bytes());
+    let hour_ago = std::time::SystemTime::now() - KEPT_AFTER_END;
+    let leave = |name: &str, bytes: &[u8], modified: Option<std::time::SystemTime>| {
+        std::fs::write(directory.path().join(name), bytes).unwrap();
+        if let Some(modified) = modified {
+            let file = File::options().write(true).open(directory.path().join(name)).unwrap();
+            file.set_modified(modified).unwrap();
+        }
+    };
+    leave("app.2147483646", &bytes, Some(hour_ago));
+    leave("app.2147483646.2", &bytes, Some(hour_ago));
+    leave("app.2147483647", &bytes, None);
+    leave("app.old", &bytes, Some(hour_ago));
+    leave("other.2147483646", &bytes, Some(hour_ago));
+    // One that is running stays, however old.
+    let running = std::fs::read(first.path()).unwrap();
+    leave("app.1", &running, Some(hour_ago));
+    let _one_process = growing(&directory).build().unwrap();
+    assert!(names(&directory).contains(&"app.2147483646".to_owned()));
+    let _second = worker();
+    let mut expected = ["app", "app.1", "app.2147483647", "app.old", &own, "other.2147483646"];
+    expected.sort_unstable();
+    assert_eq!(names(&directory), expected);
+}

@@ -11,6 +11,7 @@ use mmv_format::layout::{
 };
 
 use super::check;
+use super::instance_number::item_of;
 use super::need::{Need, ValueShape};
 use super::record::{Help, LabelRecord, MetricRecord, MetricSpec, SerialChoice, version_for_name};
 use crate::identity::{Absent, FileIdentity};
@@ -22,6 +23,8 @@ pub(crate) struct FileNumbers {
     absent: Absent,
     prefix: String,
     pinned: Option<Version>,
+    /// True if items follow from names: other processes have the same metrics, in any order.
+    items_from_names: bool,
     items: NumberAllocator,
     serials: NumberAllocator,
     labels: Vec<LabelRecord>,
@@ -52,6 +55,7 @@ impl FileNumbers {
             absent: identity.absent,
             prefix: identity.prefix.clone(),
             pinned,
+            items_from_names: identity.per_process,
             items: NumberAllocator::default(),
             serials: NumberAllocator::default(),
             labels: Vec::new(),
@@ -172,9 +176,15 @@ impl FileNumbers {
 
     fn choose_item(&self, name: &str, wanted: Option<u32>) -> Result<u32, Error> {
         let Some(item) = wanted else {
+            let free = if self.items_from_names {
+                let first = item_of(name);
+                let mut items = (first..=MAX_ITEM).chain(1..first);
+                items.find(|item| !self.items.contains(*item))
+            } else {
+                self.items.lowest(1..=MAX_ITEM)
+            };
             let zero = Some(0).filter(|item| !self.items.contains(*item));
-            let lowest = self.items.lowest(1..=MAX_ITEM).or(zero);
-            return lowest.ok_or_else(|| Error::full("metrics", MAX_METRICS, name));
+            return free.or(zero).ok_or_else(|| Error::full("metrics", MAX_METRICS, name));
         };
         Error::check_range("item", name, item, 0, MAX_ITEM)?;
         self.items.check_free("item", name, item)
