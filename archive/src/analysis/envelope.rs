@@ -57,9 +57,9 @@ mod track;
 
 use std::ops::Range;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
-use super::growth::{Gaps, numbers};
+use super::growth::{Gaps, lifetime, numbers};
 use crate::scan::Selection;
 use crate::scan::extremes::{self, GaugeExtreme, Side};
 use crate::{InstanceId, Pmid, Result, Timestamp};
@@ -257,7 +257,7 @@ impl Envelope {
         let selection = WithExtremes::new(selection);
         let places = places(&selection.all);
         let extremes = selection.extremes;
-        let selection = numbers(&selection.all, options.gaps);
+        let (selection, limits) = numbers_with_witnesses(&selection.all, options.gaps);
         let scope = EnvelopeScope::new(&selection, options);
         let whole = EnvelopeSegment::read(&WindowPlan::new(&scope, &grid), &selection, go_on)?;
         let is_whole = go_on();
@@ -265,7 +265,11 @@ impl Envelope {
         for (metric, tracks) in scope.metrics.iter().zip(whole.metrics) {
             let Some(&place) = places.get(&metric.desc.pmid) else { continue };
             let is_rate = options.rates && metric.has_rates();
+            let limit = limits.get(&metric.desc.pmid);
             series.extend(tracks.instances.all.into_iter().filter_map(|(instance, track)| {
+                if limit.zip(instance).is_some_and(|(limit, id)| !limit.contains(&id)) {
+                    return None;
+                }
                 let runs = track?.into_runs();
                 (!runs.is_empty()).then_some(Series { metric: place, instance, is_rate, runs })
             }));
@@ -274,6 +278,20 @@ impl Envelope {
         extremes.join(&mut series);
         Ok((Self { grid, series, marks: whole.marks }, is_whole))
     }
+}
+
+/// Returns the metrics with numbers of a selection, read with the witnesses that tell from when on
+/// an instance counts, and the instances that were selected of those metrics of which not all were.
+fn numbers_with_witnesses<'a>(
+    selection: &Selection<'a>,
+    gaps: Gaps,
+) -> (Selection<'a>, HashMap<Pmid, HashSet<InstanceId>>) {
+    let mut selection = numbers(selection, gaps);
+    let limits = match gaps {
+        Gaps::Keep => lifetime::read_witnesses(&mut selection),
+        Gaps::Join => HashMap::new(),
+    };
+    (selection, limits)
 }
 
 /// A selection, and the extremes of its gauges in an archive that was [reduced](crate::reduce).

@@ -6,8 +6,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::plan::{EnvelopeScope, WindowPlan};
 use super::pyramid::Pyramid;
 use super::segment::EnvelopeSegment;
-use super::{Envelope, GoOn, Grid, Options, WithExtremes};
-use crate::analysis::growth::numbers;
+use super::{Envelope, GoOn, Grid, Options, WithExtremes, numbers_with_witnesses};
 use crate::scan::segments::each_in_time;
 use crate::scan::{Columns, RowPlace, Selection};
 use crate::{Result, Timestamp};
@@ -146,7 +145,9 @@ impl Envelopes {
     pub fn extend(&self, selection: &Selection<'_>, go_on: GoOn<'_>) -> Result<bool> {
         let _alone = self.extending.lock().unwrap_or_else(PoisonError::into_inner);
         let source = selection.source();
-        let selection = numbers(&WithExtremes::new(selection).all, self.options.gaps);
+        // An answer has those that are asked for.
+        let (selection, _) =
+            numbers_with_witnesses(&WithExtremes::new(selection).all, self.options.gaps);
         let scope = EnvelopeScope::new(&selection, self.options);
         let Some(rest) = self.prepare(&selection, &scope) else { return Ok(false) };
         let bytes = source.bytes_of(&(rest.timestamp..=source.end()));

@@ -22,12 +22,13 @@ fn key(archive: &Archive, metric: &SelectedMetric, id: Option<InstanceId>) -> (S
     (metric.name.clone(), name.unwrap_or_default().to_owned())
 }
 
-fn summarized(archive: &Archive, span: RangeInclusive<Timestamp>) -> [Found; 2] {
-    let mut selection = Selection::new(archive);
-    selection.select(ORDERS);
-    selection.select(BYTES);
+fn summarized(
+    archive: &Archive,
+    selection: &Selection<'_>,
+    span: RangeInclusive<Timestamp>,
+) -> [Found; 2] {
     let mut found = [Found::new(), Found::new()];
-    for summary in summarize(&selection, span, Decrease::Reset).unwrap() {
+    for summary in summarize(selection, span, Decrease::Reset).unwrap() {
         for instance in &summary.instances {
             let Some(statistics) = &instance.statistics else { continue };
             let key = key(archive, &summary.metric, instance.instance);
@@ -87,7 +88,7 @@ proptest! {
     /// forall archives of a program that changes and spans of it: each engine finds the growth that
     /// is known, and those that find a mean rate over whole lines find the same. In a span that
     /// begins between records, also in the first stretch of a run or instance, report and plot find
-    /// the same growth.
+    /// the same growth. An instance that is selected alone has what it has among all.
     #[test]
     fn all_engines_find_the_same_growth_and_mean_rates(
         changes in vec((0..Change::KINDS).prop_map(Change::numbered), 1..24),
@@ -116,13 +117,33 @@ proptest! {
         // The columns of a pyramid may be wider.
         let is_whole = seconds == (0..=second);
         let all = [
-            ("summary", summarized(&archive, span.clone())),
+            ("summary", summarized(&archive, &selection, span.clone())),
             ("plot", enveloped(&archive, &envelope, [ORDERS, BYTES])),
             ("view", enveloped(&archive, &coarse, [ORDERS, BYTES])),
             ("report", reported(&archive, &span, Duration::from_secs(1))),
             ("report between records", reported(&archive, &span, Duration::from_millis(400))),
             ("report at once", reported(&archive, &span, Duration::from_secs((seconds.end() - seconds.start()).cast_unsigned()))),
         ];
+        for (_, name) in Model::keys().filter(|(metric, _)| *metric == ORDERS) {
+            let mut alone = Selection::new(&archive);
+            alone.select(ORDERS);
+            alone.select_instance(name);
+            let envelopes = Envelopes::new(Options::default()).small(0);
+            prop_assert!(envelopes.extend(&alone, &|| true).unwrap());
+            let coarse = envelopes.envelope(&alone, &grid, &|| true).unwrap().unwrap().envelope;
+            let envelope = Envelope::read(&alone, grid.clone(), Options::default()).unwrap();
+            let of_one = [
+                summarized(&archive, &alone, span.clone()),
+                enveloped(&archive, &envelope, [ORDERS, BYTES]),
+                enveloped(&archive, &coarse, [ORDERS, BYTES]),
+            ];
+            for ((engine, among_all), of_one) in all.iter().zip(of_one) {
+                for (mut among_all, of_one) in among_all.iter().cloned().zip(of_one) {
+                    among_all.retain(|(metric, instance), _| metric == ORDERS && instance == name);
+                    prop_assert_eq!(among_all, of_one, "{}: {} alone", engine, name);
+                }
+            }
+        }
         let late = at(1000 * seconds.start() + between)..=*span.end();
         let grid = Grid::new(late.clone(), columns);
         let envelope = Envelope::read(&selection, grid, Options::default()).unwrap();
