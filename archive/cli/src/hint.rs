@@ -1,7 +1,7 @@
-//! Suggestions for the name of an archive that does not exist.
+//! What a user can type next after an error.
 //!
-//! In: the error of a name that means no archive, or more than one. Out: the names that a
-//! user can type next, for the end of the message.
+//! In: the error of a name that means no archive, or more than one, or of a damaged archive. Out: the
+//! end of the message, with names or commands.
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,11 @@ pub(crate) fn hint(error: &Error) -> String {
         },
         Error::Overlap { .. } | Error::HostDiffers { .. } => {
             "; they are no timeline: mmv-archive view A=ARCHIVE B=ARCHIVE shows them side by side"
+                .to_owned()
+        }
+        // The commands that pass by damage do not fail with it.
+        error if error.is_damage() => {
+            "; \"check\" lists the damage, \"repair\" writes all that can be read to a new archive"
                 .to_owned()
         }
         _ => String::new(),

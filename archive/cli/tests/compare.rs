@@ -1,6 +1,7 @@
 //! `compare`: what differs between two runs whose difference is known.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -104,6 +105,24 @@ fn json(base: &TestArchive, new: &TestArchive, more: &[&str]) -> Value {
     let output = compare(&[&[base.as_str(), new.as_str(), "--json"], more].concat());
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn damaged_run_is_refused_with_the_place_and_what_to_do() {
+    let base = BASE.run("base", SECONDS);
+    let new = BASE.run("new", SECONDS);
+    let volume = new.member("0");
+    let mut bytes = fs::read(&volume).unwrap();
+    let place = bytes.len() - 2;
+    bytes[place..].fill(0xff);
+    fs::write(&volume, &bytes).unwrap();
+    let [base, damaged] = sides(&base, &new);
+    let output = compare(&[&base, &damaged]);
+    assert_eq!(output.status.code(), Some(65));
+    let message = String::from_utf8(output.stderr).unwrap();
+    let place = message.contains("new.0: offset ") && message.contains("trailer length 65535");
+    assert!(place, "{message}");
+    assert!(message.contains("; \"check\" lists the damage, \"repair\" writes"), "{message}");
 }
 
 fn number<'j>(json: &'j Value, wanted: &str) -> &'j Value {
