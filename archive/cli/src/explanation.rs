@@ -55,6 +55,8 @@ const MAX_CHANGES_OF_SERIES: usize = 3;
 const MIN_SAMPLES: u32 = 512;
 /// Limit on the samples that are read around the beginning of a change.
 const MAX_SAMPLES: u32 = 4096;
+/// Values by which two beginnings or ends in a series differ at least.
+const MIN_APART: usize = 2;
 /// Columns on each side of a beginning that are searched for its sample.
 const SEARCHED_COLUMNS: f64 = 3.0;
 /// Least number of samples on each side of a beginning that are searched.
@@ -123,6 +125,15 @@ impl ChangePoint {
     /// Returns the ratio of the number during the change to that before; `None` if that was 0.
     pub(crate) fn ratio(&self) -> Option<f64> {
         (self.before != 0.0).then(|| self.during / self.before)
+    }
+
+    fn size(&self) -> f64 {
+        (self.during - self.before).abs()
+    }
+
+    /// Returns whether a change is one of the same number.
+    fn is_of_series(&self, other: &Self) -> bool {
+        (&self.metric, &self.instance, self.kind) == (&other.metric, &other.instance, other.kind)
     }
 
     /// Returns whether a change is of the same series and time.
@@ -200,9 +211,21 @@ struct Candidate {
     /// Columns; the end is the number of columns if the change goes on.
     begin: f64,
     end: usize,
+    /// The column up to which the level is that of this change: its end, or the beginning of the
+    /// next change of the series if that is earlier.
+    level_end: usize,
+    /// The column in which the level before the change began, by another change of the series.
+    level_before: usize,
     is_gradual: bool,
-    /// The change once its beginning is known in samples.
-    change: Option<ChangePoint>,
+}
+
+/// A change whose beginning is known in samples.
+#[derive(Debug)]
+struct BegunChange {
+    candidate: Candidate,
+    begin: Timestamp,
+    /// The end of the last sample that is certainly before it.
+    before_end: Timestamp,
 }
 
 impl Candidate {
@@ -210,10 +233,45 @@ impl Candidate {
     fn compared_values(&self) -> Option<(Range<usize>, Range<usize>)> {
         let columns = &self.track.columns;
         let begin = columns.partition_point(|column| f64::from(*column) < self.begin);
-        let end = columns.partition_point(|column| (*column as usize) < self.end);
+        let end = columns.partition_point(|column| (*column as usize) < self.level_end);
         let length = (2 * self.contrast.width).max(MIN_BEFORE);
         let middle = begin + end.checked_sub(begin)?.min(length) / 2;
         Some((begin.saturating_sub(length)..begin, middle..end))
+    }
+
+    /// Returns the columns of the level before the change, which ends at a column.
+    fn columns_before(&self, end: usize) -> Range<usize> {
+        let values = (2 * self.contrast.width).max(MIN_BEFORE);
+        let place = self.track.place(end).saturating_sub(values);
+        let first = self.track.columns.get(place).map_or(0, |column| *column as usize);
+        first.max(self.level_before).min(end.saturating_sub(1))..end
+    }
+}
+
+/// Separates the changes of a series: the level of each ends where the next one begins, and the
+/// level before it begins with the change before.
+fn separate(changes: &mut [Candidate], track: &Track) {
+    let places = |change: &Candidate| (track.place(change.begin as usize), track.place(change.end));
+    let all: Vec<(usize, usize)> = changes.iter().map(places).collect();
+    let column_of = |place: usize| track.columns.get(place).map_or(0, |column| *column as usize);
+    for (own, change) in changes.iter_mut().enumerate() {
+        let Some((begin, end)) = all.get(own).copied() else { continue };
+        for (other, (other_begin, other_end)) in all.iter().copied().enumerate() {
+            if other == own {
+                continue;
+            }
+            for boundary in [other_begin, other_end] {
+                if boundary + MIN_APART <= begin {
+                    change.level_before = change.level_before.max(column_of(boundary));
+                }
+            }
+            if begin + MIN_APART <= other_begin && other_begin < end {
+                change.level_end = change.level_end.min(column_of(other_begin));
+                if end < other_end + MIN_APART {
+                    change.end = change.end.min(column_of(other_begin));
+                }
+            }
+        }
     }
 }
 
@@ -243,6 +301,7 @@ pub(crate) fn explain(
     let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
     changes.extend(loops.into_iter().map(|change| (change, Track::default())));
     changes.extend(refine(history, &run, &grid, candidates)?);
+    put_largest_of_series_first(&mut changes);
     keep_one_of_histograms(&mut changes, &grid);
     let changes = group(changes, &grid);
     Ok(Explanation { changes, appeared, unmeasured, series })
@@ -264,8 +323,9 @@ fn find_candidates(run: &ObservedRun, first: usize) -> (Vec<Candidate>, usize) {
     }
     found.sort_by(|(_, one), (_, other)| one.significance.total_cmp(&other.significance));
     let significances: Vec<f64> = found.iter().map(|(_, contrast)| contrast.significance).collect();
-    found.truncate(count_discoveries(&significances, series, MAX_FALSE).min(MAX_CANDIDATES));
-    let limit = found.last().map_or(0.0, |(_, contrast)| contrast.significance);
+    let discoveries = count_discoveries(&significances, series, MAX_FALSE);
+    let limit = MAX_FALSE * discoveries as f64 / series.max(1) as f64;
+    found.truncate(discoveries.min(MAX_CANDIDATES));
     let mut candidates = Vec::new();
     for (subject, contrast) in found {
         let track = subject.track(run);
@@ -283,29 +343,56 @@ fn changes_of_series(
     mut contrast: Contrast,
     (first, limit): (usize, f64),
 ) -> Vec<Candidate> {
+    let whole = track.clone();
     let mut all = Vec::new();
     loop {
         let candidate = shape(subject.clone(), track.clone(), contrast);
         // The column before may be one in which it began.
         let begin = track.place((candidate.begin as usize).saturating_sub(1));
         let end = track.place(candidate.end);
+        let within = change_within(&candidate, limit);
         all.push(candidate);
+        if all.len() < MAX_CHANGES_OF_SERIES {
+            all.extend(within);
+        }
         if all.len() == MAX_CHANGES_OF_SERIES || end <= begin {
-            return all;
+            break;
         }
         track.columns.drain(begin..end);
         track.values.drain(begin..end);
         if track.values.len() < MIN_VALUES {
-            return all;
+            break;
         }
         match strongest_contrast(&track.values, track.place(first)) {
             // At the place of the former change it is what that has left.
-            Some(next) if next.significance <= limit && next.place.abs_diff(begin) > next.width => {
+            Some(next)
+                if next.significance <= limit && next.place.abs_diff(begin) > next.width / 2 =>
+            {
                 contrast = next;
             }
-            _ => return all,
+            _ => break,
         }
     }
+    separate(&mut all, &whole);
+    all
+}
+
+/// Returns a further step of a series while it is changed, with a significance up to `limit`.
+fn change_within(candidate: &Candidate, limit: f64) -> Option<Candidate> {
+    let Candidate { subject, track, begin, end, is_gradual, .. } = candidate;
+    if *is_gradual {
+        return None;
+    }
+    let mut since = track.clone();
+    let begin = since.place(*begin as usize);
+    since.columns.drain(..begin);
+    since.values.drain(..begin);
+    let changed = since.values.get(..since.place(*end))?;
+    if changed.len() < MIN_VALUES {
+        return None;
+    }
+    let contrast = strongest_contrast(changed, 0).filter(|found| found.significance <= limit)?;
+    Some(shape(subject.clone(), since, contrast))
 }
 
 /// Finds beginning and end of a change in columns.
@@ -330,8 +417,11 @@ fn shape(subject: Subject, track: Track, contrast: Contrast) -> Candidate {
     let column_of = |place: usize| track.columns.get(place).map_or(last, |column| *column as usize);
     // Columns without a value are not counted as places.
     let begin = column_of(begin as usize) as f64 + begin.fract();
-    let end = column_of(end);
-    Candidate { subject, track, contrast, begin, end, is_gradual, change: None }
+    let end = match end.checked_sub(1) {
+        Some(last) if subject.is_interval() => column_of(last) + 1,
+        _ => column_of(end),
+    };
+    Candidate { subject, track, contrast, begin, end, level_end: end, level_before: 0, is_gradual }
 }
 
 /// Returns the place at which a change ends, or the number of values. Until then the values are
@@ -364,20 +454,18 @@ fn return_to_before(values: &[f64], place: usize, width: usize) -> usize {
     if has_returned { end } else { values.len() }
 }
 
-/// Groups candidates whose `column` is nearly the same.
-fn clusters(mut candidates: Vec<Candidate>, column: fn(&Candidate) -> f64) -> Vec<Vec<Candidate>> {
-    candidates.sort_by(|one, other| column(one).total_cmp(&column(other)));
-    let mut clusters: Vec<Vec<Candidate>> = Vec::new();
-    for candidate in candidates {
+/// Groups changes whose `column` is nearly the same.
+fn clusters<T>(mut changes: Vec<T>, column: fn(&T) -> f64) -> Vec<Vec<T>> {
+    changes.sort_by(|one, other| column(one).total_cmp(&column(other)));
+    let mut clusters: Vec<Vec<T>> = Vec::new();
+    for change in changes {
         match clusters.last_mut() {
             Some(cluster)
-                if cluster
-                    .first()
-                    .is_some_and(|first| column(&candidate) <= column(first) + 2.0) =>
+                if cluster.first().is_some_and(|first| column(&change) <= column(first) + 2.0) =>
             {
-                cluster.push(candidate);
+                cluster.push(change);
             }
-            _ => clusters.push(vec![candidate]),
+            _ => clusters.push(vec![change]),
         }
     }
     clusters
@@ -396,7 +484,7 @@ impl<'a> SampledRun<'a> {
     fn read(
         history: &impl History,
         (run, grid): (&'a ObservedRun, &'a TimeColumns),
-        cluster: &[Candidate],
+        cluster: &[&Candidate],
         column: f64,
     ) -> Result<Self, Failure> {
         let interval = sample_interval(run, grid, cluster);
@@ -423,6 +511,120 @@ impl<'a> SampledRun<'a> {
         let searched = searched.max(SEARCHED_SAMPLES);
         place.saturating_sub(searched)..(place + searched).min(track.columns.len())
     }
+
+    /// Returns the place of the first value of a track at a column of the grid or after it.
+    fn place(&self, track: &Track, column: usize) -> usize {
+        let column = self.fine.column(self.grid.time(column as f64));
+        track.columns.partition_point(|own| f64::from(*own) < column)
+    }
+
+    /// Finds the beginning of a change; `None` if the samples do not show it.
+    fn begin(&self, candidate: Candidate) -> Option<BegunChange> {
+        let Self { grid, fine_run, fine, .. } = self;
+        if candidate.is_gradual {
+            let values = &candidate.track.values;
+            let (before, during) = candidate.compared_values()?;
+            if are_alike(values.get(before)?, values.get(during)?) {
+                return None;
+            }
+            // The mean of a column is that of its middle.
+            let begin = grid.time(candidate.begin + 0.5 - 0.5 * fine.width() / grid.width());
+            return Some(BegunChange { candidate, begin, before_end: begin });
+        }
+        let subject = &candidate.subject;
+        let track = subject.track(fine_run);
+        let level_end = self.place(&track, candidate.level_end);
+        let searched = self.searched(&track, candidate.begin);
+        let first = searched.start.max(self.place(&track, candidate.level_before));
+        let mut searched = track.values.get(first..searched.end.min(level_end))?.to_vec();
+        if subject.statistic == Statistic::Rate {
+            // Counts vary by the square root of their mean.
+            for value in &mut searched {
+                *value = value.abs().sqrt();
+            }
+        }
+        let onset = fit_onset(&searched)?;
+        let place = first + onset.first_changed();
+        let (before, during) = track.values.get(..level_end)?.split_at_checked(place)?;
+        if are_alike(before, during) {
+            return None;
+        }
+        let begin;
+        let before_end;
+        if subject.is_interval() {
+            // What happened is in the interval, at whose end it was first seen.
+            begin = fine.time(f64::from(*track.columns.get(place)?) + 1.0);
+            // A part of the one before may be in the change, too small a part to begin it.
+            let before = place.saturating_sub(2);
+            before_end = fine.time(f64::from(*track.columns.get(before)?) + 1.0);
+        } else {
+            begin = fine.time(f64::from(*track.columns.get(place)?) + 0.5);
+            before_end = begin;
+        }
+        Some(BegunChange { candidate, begin, before_end })
+    }
+
+    /// Returns the time of the first sample after a change that is as before it; of intervals the
+    /// time at which it begins.
+    fn end(&self, begun: &BegunChange) -> Option<Timestamp> {
+        let fine = &self.fine;
+        let subject = &begun.candidate.subject;
+        let track = subject.track(&self.fine_run);
+        let column = fine.column(begun.begin);
+        let place = track.columns.partition_point(|own| f64::from(*own) < column);
+        let mut searched = self.searched(&track, begun.candidate.end as f64);
+        searched.start = searched.start.max(place);
+        let first = searched.start;
+        let place = first + fit_step(track.values.get(searched)?)?;
+        let end = if subject.is_interval() {
+            fine.time(f64::from(*track.columns.get(place.checked_sub(1)?)?) + 1.0)
+        } else {
+            fine.time(f64::from(*track.columns.get(place)?) + 0.5)
+        };
+        Some(end).filter(|end| *end > begun.begin)
+    }
+
+    /// Finds the end of a change and the levels before and during it; `None` if they differ little.
+    fn change(&self, begun: &BegunChange) -> Option<ChangePoint> {
+        let Self { run, grid, fine_run, fine } = self;
+        let BegunChange { candidate, begin, before_end } = begun;
+        let Candidate { subject, track, contrast, .. } = candidate;
+        let goes_on = candidate.end >= track.columns.last().map_or(0, |last| *last as usize + 1);
+        let coarse_end = grid.time(candidate.end as f64);
+        let end = if goes_on { coarse_end } else { self.end(begun).unwrap_or(coarse_end) };
+        let before_end = grid.column(*before_end).floor().max(0.0) as usize;
+        let before = subject.number(run, candidate.columns_before(before_end))?;
+        // Columns only partly within the change are left out, unless there are no others.
+        let is_whole = candidate.level_end == candidate.end;
+        let level_end = if is_whole { end } else { grid.time(candidate.level_end as f64) };
+        let during = if *begin >= *fine.range.start() && level_end < *fine.range.end() {
+            let first = fine.column(*begin).ceil() as usize;
+            let level_end = fine.column(level_end) as usize;
+            subject.number(fine_run, first..level_end.max(first + 1))?
+        } else {
+            let first = grid.column(*begin).ceil() as usize;
+            subject.number(run, first..candidate.level_end.max(first + 1))?
+        };
+        let size = (during - before).abs();
+        if size <= SAME * before.abs() || size <= SAME * during.abs() {
+            return None;
+        }
+        let (metric, instance) = subject.name.clone();
+        Some(ChangePoint {
+            metric,
+            instance,
+            kind: ChangeKind::Statistic(subject.statistic),
+            units: subject.units(run),
+            begin: *begin,
+            end: (!goes_on).then_some(end),
+            is_gradual: candidate.is_gradual,
+            before,
+            during,
+            score: contrast.score * size / (before.abs() + during.abs()),
+            group: 0,
+            lag: 0.0,
+        })
+    }
 }
 
 /// Finds the beginning and end of changes in samples, and drops those that samples do not show.
@@ -435,46 +637,27 @@ fn refine(
     let mut begun = Vec::new();
     for cluster in clusters(candidates, |candidate| candidate.begin) {
         let Some(column) = cluster.first().map(|first| first.begin) else { continue };
-        let sampled = SampledRun::read(history, (run, grid), &cluster, column)?;
-        for candidate in cluster {
-            let change = refined(&sampled, &candidate);
-            begun.extend(change.map(|change| Candidate { change: Some(change), ..candidate }));
-        }
+        let read: Vec<&Candidate> = cluster.iter().collect();
+        let sampled = SampledRun::read(history, (run, grid), &read, column)?;
+        begun.extend(cluster.into_iter().filter_map(|candidate| sampled.begin(candidate)));
     }
     let mut all = Vec::new();
-    for cluster in clusters(begun, |candidate| candidate.end as f64) {
-        let Some(column) = cluster.first().map(|first| first.end as f64) else { continue };
-        let sampled = SampledRun::read(history, (run, grid), &cluster, column)?;
-        for candidate in cluster {
-            let end = refined_end(&sampled, &candidate);
-            let Some(mut change) = candidate.change else { continue };
-            if change.end.is_some() {
-                change.end = end.filter(|end| *end > change.begin).or(change.end);
-            }
-            all.push((change, candidate.track));
+    for cluster in clusters(begun, |begun: &BegunChange| begun.candidate.end as f64) {
+        let Some(column) = cluster.first().map(|first| first.candidate.end as f64) else {
+            continue;
+        };
+        let read: Vec<&Candidate> = cluster.iter().map(|begun| &begun.candidate).collect();
+        let sampled = SampledRun::read(history, (run, grid), &read, column)?;
+        for begun in cluster {
+            let change = sampled.change(&begun);
+            all.extend(change.map(|change| (change, begun.candidate.track)));
         }
     }
     Ok(all)
 }
 
-/// Returns the time of the first sample after a change that is as before it.
-fn refined_end(sampled: &SampledRun<'_>, candidate: &Candidate) -> Option<Timestamp> {
-    let SampledRun { fine_run, fine, .. } = sampled;
-    let track = candidate.subject.track(fine_run);
-    let begin = candidate.change.as_ref()?.begin;
-    let begin = fine.column(begin);
-    let mut searched = sampled.searched(&track, candidate.end as f64);
-    searched.start =
-        searched.start.max(track.columns.partition_point(|column| f64::from(*column) < begin));
-    let first = searched.start;
-    let place = first + fit_step(track.values.get(searched)?)?;
-    // A rate is in the column in which its interval begins.
-    let within = if candidate.subject.is_interval() { 0.0 } else { 0.5 };
-    Some(fine.time(f64::from(*track.columns.get(place)?) + within))
-}
-
 /// Returns the shortest usual interval between samples, in nanoseconds.
-fn sample_interval(run: &ObservedRun, grid: &TimeColumns, cluster: &[Candidate]) -> f64 {
+fn sample_interval(run: &ObservedRun, grid: &TimeColumns, cluster: &[&Candidate]) -> f64 {
     let mut shortest = f64::INFINITY;
     for candidate in cluster {
         let observations = candidate.subject.observations(run);
@@ -483,78 +666,6 @@ fn sample_interval(run: &ObservedRun, grid: &TimeColumns, cluster: &[Candidate])
         shortest = shortest.min(grid.width() * present as f64 / all.max(1) as f64);
     }
     shortest.max(1.0)
-}
-
-fn refined(sampled: &SampledRun<'_>, candidate: &Candidate) -> Option<ChangePoint> {
-    let SampledRun { run, grid, fine_run, fine } = sampled;
-    let subject = &candidate.subject;
-    let track = subject.track(fine_run);
-    let goes_on =
-        candidate.end >= candidate.track.columns.last().map_or(0, |last| *last as usize + 1);
-    let coarse_end = grid.time(candidate.end as f64);
-    let begin;
-    if candidate.is_gradual {
-        let values = &candidate.track.values;
-        let (before, during) = candidate.compared_values()?;
-        if are_alike(values.get(before)?, values.get(during)?) {
-            return None;
-        }
-        // The mean of a column is that of its middle.
-        begin = grid.time(candidate.begin + 0.5 - 0.5 * fine.width() / grid.width());
-    } else {
-        let end = fine.column(coarse_end);
-        let end_place = track.columns.partition_point(|column| f64::from(*column) < end);
-        let searched = sampled.searched(&track, candidate.begin);
-        let first = searched.start;
-        let mut searched = track.values.get(first..searched.end.min(end_place))?.to_vec();
-        if subject.statistic == Statistic::Rate {
-            // Counts vary by the square root of their mean.
-            for value in &mut searched {
-                *value = value.abs().sqrt();
-            }
-        }
-        let onset = fit_onset(&searched)?;
-        let place = first + onset.first_changed();
-        let (before, during) = track.values.get(..end_place)?.split_at_checked(place)?;
-        if are_alike(before, during) {
-            return None;
-        }
-        // A rate is in the column in which its interval begins; what happened is in the interval.
-        let within = if subject.is_interval() { 1.0 } else { 0.5 };
-        begin = fine.time(f64::from(*track.columns.get(place)?) + within);
-    }
-    let begin_column = grid.column(begin);
-    let before_columns = (2 * candidate.contrast.width).max(MIN_BEFORE);
-    let before_end = begin_column.floor().max(0.0) as usize;
-    let before = before_end.saturating_sub(before_columns)..before_end;
-    let before = subject.number(run, before)?;
-    // Columns only partly within the change are left out, unless there are no others.
-    let fine_end = fine.column(coarse_end);
-    let during = if fine_end < f64::from(fine.columns) {
-        let first = fine.column(begin).max(0.0).ceil() as usize;
-        subject.number(fine_run, first..(fine_end as usize).max(first + 1))?
-    } else {
-        subject.number(run, begin_column.ceil() as usize..candidate.end)?
-    };
-    let size = (during - before).abs();
-    if size <= SAME * before.abs() || size <= SAME * during.abs() {
-        return None;
-    }
-    let (metric, instance) = subject.name.clone();
-    Some(ChangePoint {
-        metric,
-        instance,
-        kind: ChangeKind::Statistic(subject.statistic),
-        units: subject.units(run),
-        begin,
-        end: (!goes_on).then_some(coarse_end),
-        is_gradual: candidate.is_gradual,
-        before,
-        during,
-        score: candidate.contrast.score * size / (before.abs() + during.abs()),
-        group: 0,
-        lag: 0.0,
-    })
 }
 
 /// Returns whether two samples may be of one distribution.
@@ -590,6 +701,27 @@ fn keep_one_of_histograms(changes: &mut Vec<(ChangePoint, Track)>, grid: &TimeCo
         }
     }
     *changes = kept;
+}
+
+/// Gives the largest change of a series the best score of all in the series, and the others as much
+/// of it as they have of its size.
+fn put_largest_of_series_first(changes: &mut [(ChangePoint, Track)]) {
+    let mut scores = Vec::with_capacity(changes.len());
+    for (change, _) in &*changes {
+        let mut best = change.score;
+        let mut largest = change.size();
+        for (other, _) in &*changes {
+            if other.is_of_series(change) {
+                best = best.max(other.score);
+                largest = largest.max(other.size());
+            }
+        }
+        let is_largest = change.size() >= largest;
+        scores.push(if is_largest { best } else { best * change.size() / largest });
+    }
+    for ((change, _), score) in changes.iter_mut().zip(scores) {
+        change.score = score;
+    }
 }
 
 fn by_score(one: &ChangePoint, other: &ChangePoint) -> std::cmp::Ordering {

@@ -113,6 +113,58 @@ fn one_screen_of_text_begins_with_what_changed_most() {
     assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
 }
 
+/// An archive of 42 s with a record each second `phase` after the whole second. For 8 s from 20.3 s
+/// on requests fail, which they did not before.
+fn short_incident(phase: f64) -> TestArchive {
+    const INCIDENT: std::ops::Range<f64> = 20.3..28.3;
+    let mut builder = Builder::new()
+        .metric("mmv.jobs.requests", "u64 counter count")
+        .instances("mmv.jobs.requests", ["code=200"])
+        .metric("mmv.jobs.depth", "u32 instant count");
+    let mut has_failed = false;
+    for second in 0..43_u32 {
+        let time = f64::from(second) + phase;
+        let failed = 170.0 * (time.clamp(INCIDENT.start, INCIDENT.end) - INCIDENT.start);
+        let answered = 200.0 * time - failed;
+        let is_bad = INCIDENT.contains(&time);
+        let depth = if is_bad { 400 } else { 2 + noise(second.into(), 3) };
+        let mut cells = vec![
+            ("mmv.jobs.requests[code=200]".to_owned(), Cell::from(answered as u64)),
+            ("mmv.jobs.depth".to_owned(), depth.into()),
+        ];
+        if failed > 0.0 {
+            if !has_failed {
+                builder = builder.instances("mmv.jobs.requests", ["code=200", "code=500"]);
+                has_failed = true;
+            }
+            cells.push(("mmv.jobs.requests[code=500]".to_owned(), (failed as u64).into()));
+        }
+        builder = builder.row_at(at(time), cells);
+    }
+    builder.finish()
+}
+
+#[test]
+fn incident_of_eight_seconds_has_its_length_in_a_window_of_42() {
+    for phase in [0.0, 0.2, 0.4, 0.7] {
+        let archive = short_incident(phase);
+        let json = json(archive.base(), &["-S", "0s"]);
+        let changes = json["changes"].as_array().unwrap();
+        assert!(changes.len() >= 3, "{json}");
+        for change in changes {
+            let begin = second(&change["begin"]);
+            let end = second(&change["end"]);
+            assert!((20.3..21.5).contains(&begin), "{phase}: {change}");
+            assert!((27.2..29.4).contains(&end), "{phase}: {change}");
+            assert!((6.9..8.2).contains(&(end - begin)), "{phase}: {change}");
+            if change["instance"] == "code=500" {
+                assert_eq!(change["before"], 0.0, "{phase}: {change}");
+                assert!((change["during"].as_f64().unwrap() - 170.0).abs() < 10.0, "{change}");
+            }
+        }
+    }
+}
+
 #[test]
 fn at_is_a_quarter_of_an_hour_on_both_sides() {
     let row = |second: u64| vec![("mmv.shop.depth".to_owned(), (second % 5).into())];
@@ -276,7 +328,7 @@ fn change_of_eight_samples_after_eight_is_found() {
     };
     let archive = archive(40, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));
     let text = text(archive.base(), &[]);
-    assert!(text.contains("value mmv.shop.depth rose from 11"), "{text}");
+    assert!(text.contains("value mmv.shop.depth rose from 10.9 to 500, for 8 s"), "{text}");
 }
 
 #[test]

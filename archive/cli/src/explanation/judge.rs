@@ -521,6 +521,50 @@ fn two_incidents_of_a_series_are_two_changes() {
     }
 }
 
+/// Returns the changes of a queue whose depth is about that of a level from each sample on; samples
+/// are parts of all. The simulation has other series beside it.
+fn changes_of_levels(levels: &[(f64, f64)]) -> Vec<(f64, f64, ChangePoint)> {
+    let mut simulation = Simulation::new(FIRST_SEED, 60, Incident::Nothing);
+    let mut random = Random(7);
+    let samples = simulation.samples as f64;
+    let mut depths = Vec::new();
+    for sample in 0..simulation.samples {
+        let level =
+            levels.iter().rev().find(|(begin, _)| sample as f64 >= (begin * samples).round());
+        depths.push(random.poisson(level.map_or(0.0, |(_, level)| *level)));
+    }
+    simulation.put(("mmv.shop.queue".to_owned(), None), false, depths);
+    let explanation = simulation.explain();
+    let part = |time: Timestamp| {
+        time.seconds_since(simulation.time(0)) / simulation.interval as f64 / samples
+    };
+    let changes = explanation.changes.into_iter();
+    changes.map(|change| (part(change.begin), part(change.end.unwrap()), change)).collect()
+}
+
+/// Compares parts of all samples, to within two of them.
+fn is_near(part: f64, expected: f64) -> bool {
+    (part - expected).abs() < 0.002
+}
+
+#[test]
+fn larger_change_after_smaller_one_is_first_with_its_own_levels() {
+    for levels in [[2.0, 30.0, 200.0, 2.0], [2.0, 80.0, 200.0, 2.0]] {
+        let [usual, small, large, _] = levels;
+        let found = changes_of_levels(&[(0.0, usual), (0.65, small), (0.75, large), (0.85, usual)]);
+        let [(larger_begin, larger_end, larger), (smaller_begin, smaller_end, smaller)] = &*found
+        else {
+            panic!("{levels:?}: {found:?}");
+        };
+        assert!(is_near(*larger_begin, 0.75) && is_near(*larger_end, 0.85), "{larger:?}");
+        assert!((larger.before / small - 1.0).abs() < 0.1, "{larger:?}");
+        assert!((larger.during / large - 1.0).abs() < 0.1, "{larger:?}");
+        assert!(is_near(*smaller_begin, 0.65) && is_near(*smaller_end, 0.75), "{smaller:?}");
+        assert!((smaller.before - usual).abs() < 1.0, "{smaller:?}");
+        assert!((smaller.during / small - 1.0).abs() < 0.1, "{smaller:?}");
+    }
+}
+
 #[test]
 #[ignore = "takes a minute: ci/slow runs it"]
 fn causes_are_named_in_ninety_of_a_hundred_incidents() {

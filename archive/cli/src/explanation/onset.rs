@@ -9,6 +9,8 @@
 const MIN_RAMP_GAIN: f64 = 20.0;
 /// Limit on the places that are tried for each end of a ramp; others are between them.
 const MAX_TRIED: usize = 128;
+/// Precision of the ends of a ramp, in values.
+const PRECISION: f64 = 0.05;
 
 /// The fitted shape. Places are indices of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,7 +24,11 @@ pub(super) struct Onset {
 impl Onset {
     /// Returns the first value that differs: at the beginning of a ramp none does yet.
     pub(super) fn first_changed(&self) -> usize {
-        if self.full > self.begin { self.begin as usize + 1 } else { self.begin as usize }
+        if self.full > self.begin {
+            (self.begin + 2.0 * PRECISION) as usize + 1
+        } else {
+            self.begin as usize
+        }
     }
 }
 
@@ -111,7 +117,7 @@ fn best_step(sums: &Sums, count: usize) -> (f64, usize) {
 fn refined_ramp(sums: &Sums, count: usize, mut onset: Onset, stride: f64) -> Onset {
     let mut distance = stride;
     let mut best = explained_squares(sums, count, onset.begin, onset.full);
-    while distance > 0.05 {
+    while distance > PRECISION {
         let mut is_better = false;
         for (begin, full) in [
             (-distance, 0.0),
@@ -179,6 +185,9 @@ mod tests {
         assert_eq!(onset, Onset { begin: 6.0, full: 6.0 });
         assert_eq!(onset.first_changed(), 6);
         assert_eq!(fit_step(&values), Some(6));
+        // The first value of a ramp is the one after the place where its line begins.
+        let ramp = [vec![1.0; 20], vec![6.0], vec![9.0; 8]].concat();
+        assert_eq!(fit_onset(&ramp).unwrap().first_changed(), 20);
         assert_eq!(fit_step(&[3.0; 9]), None);
         assert_eq!(fit_onset(&[1.0, 2.0, 3.0]), None);
     }

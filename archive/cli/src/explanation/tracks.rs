@@ -60,10 +60,13 @@ impl Subject {
     /// of values above the limit. A rate that extends over several columns is one value.
     pub(super) fn track(&self, run: &ObservedRun) -> Track {
         let mut track = Track::default();
+        let mut sums = ColumnSums::default();
         for (column, part) in (0..).zip(self.parts(run)) {
-            if part.denominator > 0.0 && part.observations > 0 {
+            sums.add(part);
+            if sums.denominator > 0.0 && part.observations > 0 {
                 track.columns.push(column);
-                track.values.push(part.numerator / part.denominator);
+                track.values.push(sums.numerator / sums.denominator);
+                sums = ColumnSums::default();
             }
         }
         track
