@@ -22,6 +22,7 @@ mod owned;
 mod record_batch;
 mod records;
 pub mod salvage;
+mod server_identity;
 mod set;
 mod source;
 mod span_size;
@@ -34,6 +35,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 #[cfg(feature = "compression")]
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 pub use archive_records::TornTail;
 pub(crate) use identities::Identities;
@@ -48,6 +50,7 @@ pub use metadata::{LabelDefect, Metadata, Metric};
 pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};
 pub use record_batch::RecordBatch;
 pub use records::Records;
+pub(crate) use server_identity::ServerIdentity;
 pub use set::ArchiveSet;
 pub use source::Source;
 pub use temporal_index::{IndexDefect, TemporalIndex};
@@ -86,6 +89,8 @@ pub struct Archive {
     torn_tail: Option<TornTail>,
     conflicts: TypeConflicts,
     bad_metadata: Vec<Error>,
+    /// From the first record, once it was asked for.
+    server: OnceLock<Option<ServerIdentity>>,
     /// Held so that blocks stay in memory from one question to the next.
     #[cfg(feature = "compression")]
     _blocks: Arc<BlockCache>,
@@ -218,6 +223,7 @@ impl Archive {
             torn_tail,
             conflicts: TypeConflicts::default(),
             bad_metadata,
+            server: OnceLock::new(),
             #[cfg(feature = "compression")]
             _blocks: BlockCache::shared(),
         };
@@ -382,6 +388,15 @@ impl Archive {
 
     fn at_start(&self) -> ArchiveRecords<'_> {
         ArchiveRecords::new(self, Position::start(self.version()))
+    }
+
+    /// Returns what served the values, if the first record says so.
+    fn server(&self) -> Option<ServerIdentity> {
+        *self.server.get_or_init(|| {
+            let mut records = self.at_start();
+            let loaded = records.load_next().ok()??;
+            ServerIdentity::of_record(&records.pass(loaded).ok()?)
+        })
     }
 
     fn at_end(&self) -> ArchiveRecords<'_> {

@@ -39,8 +39,9 @@ pub enum Gaps {
 pub(crate) fn numbers<'a>(selection: &Selection<'a>, gaps: Gaps) -> Selection<'a> {
     let mut selection = selection.clone();
     selection.retain(SelectedMetric::has_numbers);
-    if gaps == Gaps::Keep {
-        programs::select_events(&mut selection);
+    match gaps {
+        Gaps::Keep => programs::select_events(&mut selection),
+        Gaps::Join => selection.mark_archives(),
     }
     selection
 }

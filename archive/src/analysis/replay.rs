@@ -200,6 +200,8 @@ impl<'a> ReplaySelection<'a> {
                 self.limits.entry(pmid).or_insert(shown);
             }
             programs::select_events(&mut self.chosen);
+        } else {
+            self.chosen.mark_archives();
         }
         if self.lives.is_none() {
             self.lives = Some(Arc::new(Lifetimes::new(&self.chosen, self.gaps, true)));

@@ -8,8 +8,8 @@ use crate::{Error, Record, Result, Source, Timestamp, Version};
 /// The records of an archive, or of several in the order of time, from some
 /// position on, in either direction.
 ///
-/// Between two archives is a mark that no file has: what happened between them
-/// is unknown. Its timestamp is 1 ms after the last record of the first one, or
+/// Between two archives is a mark that no file has, unless the process that wrote the first one
+/// continued in the second: what happened between them is unknown. Its timestamp is 1 ms after the last record of the first one, or
 /// earlier if the second starts before that, in both directions; its place is
 /// the end of the first one.
 ///
@@ -78,7 +78,12 @@ impl Records<'_> {
     /// end of its volume or of the archive; [`Error::Io`].
     #[expect(clippy::should_implement_trait, reason = "the item borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
-        if let Some(loaded) = self.inside.load_next()? {
+        let mut loaded = self.inside.load_next()?;
+        while loaded.is_none() && self.source.is_continued(self.at) {
+            self.enter(self.at + 1);
+            loaded = self.inside.load_next()?;
+        }
+        if let Some(loaded) = loaded {
             let record = self.inside.pass(loaded)?;
             return Ok(Some(of_archive(record, self.source, self.at)));
         }
@@ -94,7 +99,16 @@ impl Records<'_> {
     ///
     /// As [`next`](Self::next).
     pub fn previous(&mut self) -> Result<Option<Record<'_>>> {
-        if let Some(loaded) = self.inside.load_previous()? {
+        let mut loaded = self.inside.load_previous()?;
+        while loaded.is_none()
+            && let Some(before) = self.at.checked_sub(1)
+            && self.source.is_continued(before)
+        {
+            self.at = before;
+            self.inside = self.source.archive(before).at_end();
+            loaded = self.inside.load_previous()?;
+        }
+        if let Some(loaded) = loaded {
             let record = self.inside.pass_back(loaded)?;
             return Ok(Some(of_archive(record, self.source, self.at)));
         }

@@ -24,12 +24,13 @@ pub struct Source<'a> {
     metadata: &'a Metadata,
     /// Of each archive; none of a single one.
     adaptations: &'a [Adaptations],
+    has_all_marks: bool,
 }
 
 impl<'a> From<&'a Archive> for Source<'a> {
     fn from(archive: &'a Archive) -> Self {
         let archives = std::slice::from_ref(archive);
-        Self { first: archive, archives, metadata: archive.metadata(), adaptations: &[] }
+        Self { first: archive, archives, metadata: archive.metadata(), adaptations: &[], has_all_marks: false }
     }
 }
 
@@ -40,11 +41,17 @@ impl<'a> From<&'a ArchiveSet> for Source<'a> {
             archives: set.archives(),
             metadata: set.metadata(),
             adaptations: set.adaptations(),
+            has_all_marks: false,
         }
     }
 }
 
 impl<'a> Source<'a> {
+    /// Returns the source with a mark between any two archives, which is PCP's rule.
+    pub(crate) const fn with_all_marks(self) -> Self {
+        Self { has_all_marks: true, ..self }
+    }
+
     /// Returns the archives in the order of time, at least one.
     pub const fn archives(self) -> &'a [Archive] {
         self.archives
@@ -97,8 +104,24 @@ impl<'a> Source<'a> {
         self.archives.get(at).unwrap_or(self.first)
     }
 
-    /// Returns the time of the mark between an archive and the next one; `None` after the last.
+    /// Returns whether the process that wrote an archive went on in the next one, and lost nothing
+    /// in between, according to the identities that both begin with.
+    pub(super) fn is_continued(self, at: usize) -> bool {
+        let archive = self.archive(at);
+        let Some(next) = self.archives.get(at + 1) else { return false };
+        !self.has_all_marks
+            && !archive.is_damaged
+            && archive.label().pid == next.label().pid
+            && archive.server().is_some()
+            && archive.server() == next.server()
+    }
+
+    /// Returns the time of the mark between an archive and the next one; `None` after the last,
+    /// and where the next one [continues](Self::is_continued) it.
     pub(super) fn mark_behind(self, at: usize) -> Option<Timestamp> {
+        if self.is_continued(at) {
+            return None;
+        }
         let next = self.archives.get(at + 1)?.label().start;
         let end = self.archive(at).end();
         let just_before = Timestamp::from_nanos(next.as_nanos().saturating_sub(1));

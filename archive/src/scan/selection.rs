@@ -192,6 +192,11 @@ impl<'a> Selection<'a> {
         self.metrics.push(metric.clone());
     }
 
+    /// Separates all archives by marks, which is PCP's rule.
+    pub(crate) fn mark_archives(&mut self) {
+        self.source = self.source.with_all_marks();
+    }
+
     /// Reads `others` of a metric's instances, too, wherever not all are read. Returns for these
     /// metrics the instances that were read without them.
     pub(crate) fn read_also(

@@ -10,29 +10,42 @@ use proptest::sample::Index;
 use super::*;
 use crate::test_support::logger::{Logger, Step, step};
 use crate::test_support::value_sets;
-use crate::{Archive, ArchiveSet, FetchResult, ValueSet, WriterOptions};
+use crate::{
+    Archive, ArchiveSet, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Units,
+    ValueSet, ValueType, WriterOptions,
+};
 
 #[derive(Debug, Clone)]
 struct Life {
     version: Version,
     /// Nanoseconds from the end of the archive before to the start.
     gap: i128,
+    /// The sequence number of the server that the first record names, if it does.
+    sequence: Option<u32>,
     first: Vec<ValueSet>,
     steps: Vec<Step>,
     has_index: bool,
+}
+
+impl Life {
+    fn continues(&self, before: &Self) -> bool {
+        self.sequence.is_some() && self.sequence == before.sequence
+    }
 }
 
 fn life() -> impl Strategy<Value = Life> {
     (
         prop_oneof![2 => Just(Version::V3), 1 => Just(Version::V2)],
         prop::sample::select(vec![0, 1000, 500_000, 1_000_000, 1_001_000, 5_000_000_000]),
+        prop::option::of(1u32..3),
         value_sets(),
         vec(step(), 0..12),
         prop::bool::weighted(0.8),
     )
-        .prop_map(|(version, gap, first, steps, has_index)| Life {
+        .prop_map(|(version, gap, sequence, first, steps, has_index)| Life {
             version,
             gap,
+            sequence,
             first,
             steps,
             has_index,
@@ -89,6 +102,40 @@ struct Listed {
     record: FetchResult,
 }
 
+/// The values with which an archive begins whose writer names a server.
+fn server(sequence: u32) -> Vec<ValueSet> {
+    let values = [
+        (3, 3, OwnedValue::U32(0)),
+        (3, 0, OwnedValue::U32(0)),
+        (3, 2, OwnedValue::U32(0)),
+        (0, 23, OwnedValue::U64(7)),
+        (0, 24, OwnedValue::U32(sequence)),
+    ];
+    let sets = values.map(|(cluster, item, value)| ValueSet {
+        pmid: Pmid::new(2, cluster, item).unwrap(),
+        values: Ok(vec![(None, value)]),
+    });
+    sets.to_vec()
+}
+
+fn declare_server(writer: &mut ArchiveWriter) {
+    for set in server(0) {
+        let (_, value) = &set.values.as_ref().unwrap()[0];
+        let is_long = matches!(value, OwnedValue::U64(_));
+        let value_type = if is_long { ValueType::U64 } else { ValueType::U32 };
+        let desc = MetricDesc {
+            pmid: set.pmid,
+            value_type,
+            indom: None,
+            semantics: Semantics::Discrete,
+            units: Units::NONE,
+        };
+        writer.declare_metric(&desc, &[&format!("server.m{}", set.pmid.raw())]).unwrap();
+    }
+}
+
+/// Writes archives. Returns their records, with a mark between two of them unless both begin with
+/// one server.
 fn write(directory: &Path, lives: &[Life]) -> Vec<Listed> {
     let mut list: Vec<Listed> = Vec::new();
     let mut start_before = None;
@@ -101,7 +148,8 @@ fn write(directory: &Path, lives: &[Life]) -> Vec<Listed> {
         start += i128::from(start_before == Some(start)) * 1000;
         start_before = Some(start);
         let start = Timestamp::from_nanos(start);
-        if archive > 0 {
+        let before = archive.checked_sub(1).and_then(|before| lives.get(before));
+        if before.is_some_and(|before| !life.continues(before)) {
             let mark = (end + 1_000_000).min(start.as_nanos() - 1).max(end);
             let record =
                 FetchResult { timestamp: Timestamp::from_nanos(mark), value_sets: Vec::new() };
@@ -110,7 +158,14 @@ fn write(directory: &Path, lives: &[Life]) -> Vec<Listed> {
         let options =
             WriterOptions { version: life.version, index_bytes: 300, ..WriterOptions::default() };
         let mut logger = Logger::new(&base, start, options);
-        logger.take(&Step::Result { after: 0, sets: life.first.clone() }).unwrap();
+        let first = match life.sequence {
+            Some(sequence) => {
+                declare_server(&mut logger.writer);
+                server(sequence)
+            }
+            None => life.first.clone(),
+        };
+        logger.take(&Step::Result { after: 0, sets: first }).unwrap();
         life.steps.iter().for_each(|step| logger.take(step).unwrap());
         logger.writer.finish().unwrap();
         if !life.has_index {
@@ -188,7 +243,8 @@ proptest! {
         let first = Archive::open(directory.path().join("archive.0")).unwrap();
         let of_first = list.iter().filter(|one| one.archive == 0).count();
         // The mark after it is the set's.
-        let of_first = &list[..of_first - usize::from(lives.len() > 1)];
+        let has_mark = lives.get(1).is_some_and(|second| !second.continues(&lives[0]));
+        let of_first = &list[..of_first - usize::from(has_mark)];
         assert_walk(Source::from(&first), of_first, &walk);
     }
 }
