@@ -140,6 +140,42 @@ fn instance_created_again_above_its_former_value_is_counted_from_0() {
 }
 
 #[test]
+fn growth_over_the_end_of_an_archive_is_counted() {
+    let mut rig = Rig::with(|settings| settings.reloadable.rotation.daily = true);
+    // The second tick is at midnight.
+    rig.skip(Duration::from_secs(6_398));
+    let growing = GrowingProgram::new(&rig);
+    growing.add("a", 1);
+    rig.tick();
+    growing.add("a", 4);
+    growing.add("b", 2);
+    rig.tick();
+    growing.add("a", 3);
+    rig.tick();
+    let log = rig.finish();
+    assert_eq!(log.archives, 2);
+    assert_eq!(log.increase("mmv.app.count"), 4 + 2 + 3);
+}
+
+#[test]
+fn instance_created_again_when_an_archive_begins_does_not_continue() {
+    let mut rig = Rig::with(|settings| settings.reloadable.rotation.daily = true);
+    // The second tick is at midnight.
+    rig.skip(Duration::from_secs(6_398));
+    let growing = GrowingProgram::new(&rig);
+    growing.add("a", 1);
+    rig.tick();
+    assert!(growing.things.remove("a"));
+    growing.add("a", 5);
+    rig.tick();
+    growing.add("a", 3);
+    rig.tick();
+    let log = rig.finish();
+    assert_eq!(log.archives, 2);
+    assert_eq!(log.increase("mmv.app.count"), 3, "what lies between the archives is unknown");
+}
+
+#[test]
 fn only_instance_of_a_domain_is_removed_and_created_again() {
     let mut rig = Rig::new();
     let growing = GrowingProgram::new(&rig);

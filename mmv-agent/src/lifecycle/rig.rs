@@ -13,7 +13,7 @@ use pcp_archive::raw::{TextKind, TextTarget};
 use pcp_archive::replay::Decrease;
 use pcp_archive::scan::Selection;
 use pcp_archive::summary::summarize;
-use pcp_archive::{Archive, OwnedValue};
+use pcp_archive::{Archive, ArchiveSet, OwnedValue, Source};
 use pcp_types::Timestamp;
 use tempfile::TempDir;
 
@@ -329,6 +329,7 @@ impl Rig {
         let base = report.archives.last().expect("an archive was written");
         Log {
             archives: report.archives.len(),
+            set: ArchiveSet::open(&report.archives).unwrap(),
             entries: entries_of(base),
             archive: Archive::open(base).unwrap(),
             _dir: self.dir,
@@ -455,6 +456,8 @@ pub(super) fn entries_of(base: &Path) -> Vec<LoggedRecord> {
 pub(super) struct Log {
     pub(super) archives: usize,
     pub(super) entries: Vec<LoggedRecord>,
+    set: ArchiveSet,
+    /// The last one.
     archive: Archive,
     _dir: TempDir,
 }
@@ -482,11 +485,13 @@ impl Log {
         records.map(|entry| entry.values.get(key).cloned()).collect()
     }
 
-    /// Returns how much all instances of a counter grew, by the rules of summaries.
+    /// Returns how much all instances of a counter grew in all archives, by the rules of
+    /// summaries.
     pub(super) fn increase(&self, name: &str) -> u64 {
-        let mut selection = Selection::new(&self.archive);
+        let source = Source::from(&self.set);
+        let mut selection = Selection::new(source);
         selection.select(name);
-        let span = self.archive.label().start..=self.archive.end();
+        let span = source.start()..=source.end();
         let summaries = summarize(&selection, span, Decrease::Reset).unwrap();
         let instances = summaries.iter().flat_map(|metric| &metric.instances);
         let sums = instances.filter_map(|instance| Some(instance.statistics.as_ref()?.sum));

@@ -155,6 +155,8 @@ pub(crate) struct Archiver {
     mark_due: bool,
     /// Set if a file was replaced while no agent ran and no prologue shows that yet.
     unobserved: bool,
+    /// Set if the sample to be written has instances that were created again.
+    is_replaced: bool,
     /// Records lost since writing began to fail.
     failing: Option<Loss>,
     /// Events that are not written yet.
@@ -183,6 +185,7 @@ impl Archiver {
             is_new_directory: true,
             mark_due: false,
             unobserved: false,
+            is_replaced: false,
             failing: None,
             events: Events::default(),
             report: ArchiverReport::default(),
@@ -398,6 +401,8 @@ impl Archiver {
             self.close("the clock was set back");
             self.names.step();
         }
+        let current = self.current.as_ref();
+        self.is_replaced = current.is_some_and(|current| current.is_replaced_in_part(sample));
         self.rotate(sample.timestamp);
         if let Some(current) = &self.current {
             if current.declared.renames(&sample.catalog) {
@@ -466,7 +471,8 @@ impl Archiver {
 
     /// Writes the prologue of an archive without records, after all metadata: pmproxy reads none
     /// later than the first record. Within an archive a mark separates what precedes a loss from
-    /// what follows it; between archives another sequence number does.
+    /// what follows it; between archives another sequence number does, also where an instance was
+    /// created again: an archive cannot declare a removal after its last record.
     fn begin(&mut self, sample: &Sample) -> Result<(), Error> {
         let Some(current) = &mut self.current else { return Ok(()) };
         if current.writer.last_timestamp().is_some() {
@@ -474,7 +480,7 @@ impl Archiver {
         }
         current.declared.declare(&sample.catalog, &mut current.writer)?;
         let lost = self.mark_due && !self.report.archives.is_empty();
-        if lost || self.unobserved {
+        if lost || self.unobserved || self.is_replaced {
             self.links.store.count_loss();
             self.mark_due = false;
             self.unobserved = false;

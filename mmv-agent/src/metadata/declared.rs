@@ -112,14 +112,7 @@ impl Declared {
         time: Timestamp,
         writer: &mut ArchiveWriter,
     ) -> Result<(), Error> {
-        let Some(last) = self.catalog.filter(|last| *last != catalog.id) else { return Ok(()) };
-        let mut replaced: BTreeMap<InDom, HashSet<InstanceId>> = BTreeMap::new();
-        for ((indom, id), birth) in &catalog.births {
-            let declared = declared_instances(writer, *indom);
-            if *birth > last && declared.binary_search_by_key(id, |known| known.id).is_ok() {
-                replaced.entry(*indom).or_default().insert(*id);
-            }
-        }
+        let replaced = self.replaced(catalog, writer);
         if replaced.is_empty() {
             return Ok(());
         }
@@ -130,6 +123,23 @@ impl Declared {
             writer.declare_indom(indom, &others)?;
         }
         writer.date_metadata(time)
+    }
+
+    /// Returns the instances of this archive in whose place a catalog has later ones.
+    pub(crate) fn replaced(
+        &self,
+        catalog: &Catalog,
+        writer: &ArchiveWriter,
+    ) -> BTreeMap<InDom, HashSet<InstanceId>> {
+        let mut replaced: BTreeMap<InDom, HashSet<InstanceId>> = BTreeMap::new();
+        let Some(last) = self.catalog.filter(|last| *last != catalog.id) else { return replaced };
+        for ((indom, id), birth) in &catalog.births {
+            let declared = declared_instances(writer, *indom);
+            if *birth > last && declared.binary_search_by_key(id, |known| known.id).is_ok() {
+                replaced.entry(*indom).or_default().insert(*id);
+            }
+        }
+        replaced
     }
 }
 

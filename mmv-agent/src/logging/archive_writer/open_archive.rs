@@ -108,6 +108,11 @@ impl OpenArchive {
         Ok(())
     }
 
+    /// Returns whether instances of the archive were created again before a sample.
+    pub(super) fn is_replaced_in_part(&self, sample: &Sample) -> bool {
+        !self.declared.replaced(&sample.catalog, &self.writer).is_empty()
+    }
+
     /// Writes a sample and these events after the metadata that they need. Sets `reported` once
     /// the events are written, even if writing the sample fails.
     pub(super) fn write_sample(
