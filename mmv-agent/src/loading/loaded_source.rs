@@ -88,15 +88,19 @@ pub(crate) struct LoadedSource {
     pub(super) last_values_requested: Option<Duration>,
     translation: Translation,
     recreations: Recreations,
+    /// The entries that instances without a value had: they may be created again later.
+    without_value: HashMap<(InDom, InstanceId), InstanceEntry>,
 }
+
+/// Offset of the entry of an instance, and its count of reuses.
+type InstanceEntry = (u32, u32);
 
 /// A value of an instance in a growing file.
 struct OwnedValue {
     pmid: Pmid,
     indom: InDom,
     instance: InstanceId,
-    /// Offset of the instance's entry, and its count of reuses.
-    entry: (u32, u32),
+    entry: InstanceEntry,
 }
 
 impl LoadedSource {
@@ -131,13 +135,18 @@ impl LoadedSource {
             last_values_requested: None,
             translation,
             recreations: Recreations::new(),
+            without_value: HashMap::new(),
         }
     }
 
     /// Counts the instances that were removed and created again since the `earlier` metadata of
     /// the file was read: their values have another instance entry, or one with another count of
-    /// reuses.
+    /// reuses. The `earlier` metadata may have been read while an instance was away.
     pub(crate) fn count_recreations(&mut self, earlier: &Self) {
+        let mut without_value = earlier.without_value.clone();
+        for OwnedValue { indom, instance, entry, .. } in earlier.owned_values() {
+            without_value.insert((indom, instance), entry);
+        }
         let known: HashMap<_, _> = earlier
             .owned_values()
             .map(|value| ((value.pmid, value.instance), value.entry))
@@ -147,14 +156,31 @@ impl LoadedSource {
         for OwnedValue { pmid, indom, instance, entry } in self.owned_values() {
             let key = (indom, instance);
             counts.extend(earlier.recreations.get(&key).map(|count| (key, *count)));
-            if known.get(&(pmid, instance)).is_some_and(|known| *known != entry) {
+            without_value.remove(&key);
+            let known = known.get(&(pmid, instance)).or_else(|| earlier.without_value.get(&key));
+            if known.is_some_and(|known| *known != entry) {
                 recreated.insert(key);
             }
         }
         for key in recreated {
             *counts.entry(key).or_default() += 1;
         }
+        let away = without_value.keys().filter_map(|key| earlier.recreations.get_key_value(key));
+        counts.extend(away.map(|(key, count)| (*key, *count)));
         self.recreations = counts;
+        self.without_value = without_value;
+    }
+
+    /// Notes that a plan has the source. Instances that are not listed in it are removed.
+    pub(crate) fn note_plan(&mut self) {
+        if self.without_value.is_empty() {
+            return;
+        }
+        let indoms = self.translation.indoms.iter();
+        let listed: HashSet<_> = indoms
+            .flat_map(|indom| indom.instances.iter().map(|instance| (indom.indom, instance.id)))
+            .collect();
+        self.without_value.retain(|key, _| listed.contains(key));
     }
 
     /// Returns the values of instances, if the file grows.

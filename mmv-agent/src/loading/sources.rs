@@ -486,14 +486,16 @@ impl Sources {
 
     /// Returns all sources by number, with those that the sampler does not have yet.
     pub(crate) fn hand_over(&mut self) -> Vec<PlannedSource> {
-        self.active
-            .iter_mut()
-            .map(|active| PlannedSource {
+        let mut planned = Vec::with_capacity(self.active.len());
+        for active in &mut self.active {
+            active.note_plan();
+            planned.push(PlannedSource {
                 ticket: active.ticket,
                 owner: active.source.owner,
                 new: active.active.take(),
-            })
-            .collect()
+            });
+        }
+        planned
     }
 
     /// Returns the time until the next work is due, unless the directory changes earlier.

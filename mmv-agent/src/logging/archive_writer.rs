@@ -153,10 +153,9 @@ pub(crate) struct Archiver {
     /// Set if the directory may have archives that this run has not written.
     is_new_directory: bool,
     mark_due: bool,
-    /// Set if a file was replaced while no agent ran and no prologue shows that yet.
+    /// Set if a file was replaced while no agent ran, or an instance as an archive ended, and no
+    /// prologue shows that yet.
     unobserved: bool,
-    /// Set if the sample to be written has instances that were created again.
-    is_replaced: bool,
     /// Records lost since writing began to fail.
     failing: Option<Loss>,
     /// Events that are not written yet.
@@ -185,7 +184,6 @@ impl Archiver {
             is_new_directory: true,
             mark_due: false,
             unobserved: false,
-            is_replaced: false,
             failing: None,
             events: Events::default(),
             report: ArchiverReport::default(),
@@ -402,7 +400,7 @@ impl Archiver {
             self.names.step();
         }
         let current = self.current.as_ref();
-        self.is_replaced = current.is_some_and(|current| current.is_replaced_in_part(sample));
+        let is_replaced = current.is_some_and(|current| current.is_replaced_in_part(sample));
         self.rotate(sample.timestamp);
         if let Some(current) = &self.current {
             if current.declared.renames(&sample.catalog) {
@@ -411,9 +409,11 @@ impl Archiver {
                 self.close("the labels of the host changed");
             }
         }
+        self.unobserved |= is_replaced && self.current.is_none();
         match self.append(sample) {
             Err(error) if needs_new_archive(&error) => {
                 self.close(OTHER_MEANING);
+                self.unobserved |= is_replaced;
                 self.append(sample)
             }
             Err(Error::Disturbed { .. }) => {
@@ -480,7 +480,7 @@ impl Archiver {
         }
         current.declared.declare(&sample.catalog, &mut current.writer)?;
         let lost = self.mark_due && !self.report.archives.is_empty();
-        if lost || self.unobserved || self.is_replaced {
+        if lost || self.unobserved {
             self.links.store.count_loss();
             self.mark_due = false;
             self.unobserved = false;

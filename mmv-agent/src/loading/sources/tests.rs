@@ -1,3 +1,4 @@
+use mmv_writer::pcp::{IndomMetricExt as _, RegistryExt as _};
 use mmv_writer::{Counter, Registry};
 
 use super::*;
@@ -199,4 +200,36 @@ fn rereading_of_changing_metadata_is_limited() {
         harvested += usize::from(names(&sources).len() == 2);
     }
     assert!((3..=5).contains(&harvested), "{harvested}");
+}
+
+#[test]
+fn instance_that_was_away_between_two_plans_was_created_again() {
+    mmv_format::mapping::guard::install().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let registry = Registry::builder("app").directory(dir.path());
+    let registry = registry.announce_interval(Duration::ZERO).build().unwrap();
+    let things = registry.indom("things").build().unwrap();
+    let count = registry.counter("count").build_named(&things).unwrap();
+    let add = |name| count.get_or_create(name).unwrap().inc();
+    add("a");
+    add("b");
+    let mut sources = with_limits(dir.path(), Limits::default());
+    refresh(&mut sources, Duration::ZERO);
+    sources.hand_over();
+    let reload = |sources: &mut Sources| {
+        let mut reporter = Reporter::of_files(false);
+        sources.reload("app".as_ref(), false, Duration::from_secs(1), &mut reporter);
+        let counts: Vec<u32> = sources.members()[0].recreations.values().copied().collect();
+        counts
+    };
+    assert!(things.remove("a"));
+    assert_eq!(reload(&mut sources), [0; 0]);
+    add("a");
+    assert_eq!(reload(&mut sources), [1], "no plan knows that it was away");
+    sources.hand_over();
+    assert_eq!(reload(&mut sources), [1]);
+    assert!(things.remove("a"));
+    assert_eq!(reload(&mut sources), [1]);
+    sources.hand_over();
+    assert_eq!(reload(&mut sources), [0; 0], "a plan without it shows that it is gone");
 }
