@@ -143,7 +143,7 @@ impl RegistryBuilder {
     /// that is registered later gets the next: register what all processes have in one order.
     ///
     /// The file of a process that was killed stays for readers. The next process of the application
-    /// that starts an hour later or more removes it.
+    /// that starts removes it, once its file is older than an hour.
     ///
     /// The file's name is left out of metric names, so let these start with the
     /// application's: `app.requests`.

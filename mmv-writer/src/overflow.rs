@@ -17,8 +17,8 @@ use crate::identity::FileIdentity;
 use crate::published::Published;
 use crate::system::{has_ended, is_locked};
 
-/// Time for which the file of a process that was killed is left to readers.
-const KEPT_AFTER_END: Duration = Duration::from_secs(3600);
+/// Age of a file from which it may be removed when its process was killed.
+const MIN_REMOVABLE_AGE: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clusters {
@@ -126,8 +126,8 @@ fn is_stale(file: File) -> bool {
         && has_ended(header.pid, file)
 }
 
-/// Removes the files of processes of an application that were killed, when they have not changed for
-/// an hour: nobody else takes their names. An agent that runs has read them long before.
+/// Removes the files of processes of an application that were killed, when the files are older than an
+/// hour: nobody else takes their names. An agent that runs has opened them long before.
 pub(crate) fn remove_ended(ours: &Path, application: &str) {
     let Some(directory) = ours.parent() else { return };
     let Ok(entries) = directory.read_dir() else { return };
@@ -155,7 +155,8 @@ fn is_of_process(path: &Path, application: &str) -> bool {
 
 fn is_old(file: &File) -> bool {
     let modified = file.metadata().and_then(|metadata| metadata.modified());
-    modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|elapsed| elapsed >= KEPT_AFTER_END))
+    let Ok(modified) = modified else { return false };
+    modified.elapsed().is_ok_and(|age| age >= MIN_REMOVABLE_AGE)
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ def test_sums_of_killed_and_restarted_workers_are_those_of_the_log(machine, opti
     assert machine.totals("mmv.shop.requests") == expected
     buckets = machine.totals("mmv.shop.latency.bucket")
     assert sum(buckets.values()) == sum(counted.values())
-    # Of workers that were killed; the next ones remove them an hour later.
+    # Of workers that were killed; the next one removes them when they are older than an hour.
     for name in machine.names():
         os.utime(machine.files / name, (0, 0))
     machine.run("import mmv; mmv.Registry('shop', per_process=True)")

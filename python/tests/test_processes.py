@@ -14,6 +14,7 @@ registry = mmv.Registry("shop", per_process="per_process" in sys.argv)
 orders = mmv.Counter("orders", "Orders taken", registry=registry)
 requests = mmv.Counter("requests", "Requests answered", ["endpoint"], registry=registry)
 latency = mmv.Histogram("latency", "Time to answer", registry=registry)
+waiting = mmv.Gauge("waiting", "Orders that wait", registry=registry)
 orders.inc()
 requests.labels("cart").inc()
 
@@ -108,6 +109,7 @@ os.waitpid(child, 0)
     file = machine.read(name)
     assert file.values(f"{prefix}.orders") == {own: 10}
     assert file.values(f"{prefix}.latency.sum") == {own: 500_000_000}
+    assert file.values(f"{prefix}.waiting") == {own: 0}
     assert file.values(f"{prefix}.requests") == {
         and_endpoint + "cart": 20,
         and_endpoint + "pay": 30,
@@ -264,7 +266,7 @@ def test_killed_workers_keep_what_they_counted(machine):
     machine.stop_agent()
     totals = machine.totals("mmv.shop.orders")
     assert sorted(totals.values()) == [6] * 3 + [51] * 3 + [501] * 3
-    # Their files go with the first worker that starts an hour later.
+    # The next worker removes them when they are older than an hour.
     assert len(machine.names()) == 9
     for name in machine.names():
         os.utime(machine.files / name, (0, 0))

@@ -330,7 +330,7 @@ fn files_that_killed_workers_left_are_removed_an_hour_later() {
     let own = first.path().file_name().unwrap().to_str().unwrap().to_owned();
     // A process that cannot be: numbers end far below.
     bytes[32..36].copy_from_slice(&i32::MAX.to_ne_bytes());
-    let hour_ago = std::time::SystemTime::now() - KEPT_AFTER_END;
+    let hour_ago = std::time::SystemTime::now() - MIN_REMOVABLE_AGE;
     let leave = |name: &str, bytes: &[u8], modified: Option<std::time::SystemTime>| {
         std::fs::write(directory.path().join(name), bytes).unwrap();
         if let Some(modified) = modified {
