@@ -6,6 +6,7 @@ Each round runs each library in a process of its own; the table has medians over
 nanoseconds for an operation.
 """
 
+import ctypes
 import json
 import os
 import statistics
@@ -17,6 +18,7 @@ import timeit
 LIBRARIES = ["mmv", "prometheus_client", "multiprocess"]
 OPERATIONS = {
     "an empty loop": "pass",
+    "an empty call by ctypes: abs(1)": "call(1)",
     "counter, kept: inc()": "kept()",
     "counter: requests.inc()": "requests.inc()",
     "counter: requests.inc(2)": "requests.inc(2)",
@@ -38,6 +40,7 @@ def measure(library):
         import prometheus_client as metrics
     requests = metrics.Counter("requests", "Requests answered")
     names = {
+        "call": ctypes.CDLL(None).abs,
         "requests": requests,
         "kept": requests.inc,
         "by": metrics.Counter("requests_by", "Requests answered", ["endpoint"]),

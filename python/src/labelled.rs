@@ -92,59 +92,56 @@ impl<H: Kind> Labelled<H> {
         C: From<Self> + pyo3::PyClass + Into<pyo3::PyClassInitializer<C>>,
     {
         let children = self.children.bind(py);
-        // Equal texts are equal values; equal numbers, as 1 and True, are not.
-        let are_texts = positional.iter().all(|value| value.is_exact_instance_of::<PyString>());
-        if keywords.is_none()
-            && are_texts
-            && let Some(child) = children.get_item(positional)?
-        {
-            return Ok(child);
-        }
-        let values = self.values_of(positional, keywords)?;
-        let key = PyTuple::new(py, &values)?;
+        let key = self.key(py, positional, keywords)?;
         if let Some(child) = children.get_item(&key)? {
             return Ok(child);
         }
-        let child = Self::new(py, Arc::clone(&self.metric), Some(values));
+        let values = texts(&key)?;
+        let child = Self::new(py, Arc::clone(&self.metric), Some(values.clone()));
         child.handle();
-        let is_kept = child.values.as_ref().is_some_and(|values| self.metric.has_series(values));
         let child = Bound::new(py, C::from(child))?.into_any();
-        if !is_kept {
-            // There may be any number of them.
-            return Ok(child);
+        if self.metric.has_series(&values) {
+            // Another thread may have come first.
+            children.call_method1("setdefault", (key, child))
+        } else {
+            // Not kept: there may be any number of them.
+            Ok(child)
         }
-        children.call_method1("setdefault", (key, child))
     }
 
     /// Removes the series of these values of the labels.
     pub(crate) fn remove(&self, py: Python<'_>, positional: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let values = self.values_of(positional, None)?;
-        let key = PyTuple::new(py, &values)?;
-        self.children.bind(py).call_method1("pop", (key, py.None()))?;
-        self.metric.remove(&values);
+        let key = self.key(py, positional, None)?;
+        self.children.bind(py).call_method1("pop", (&key, py.None()))?;
+        self.metric.remove(&texts(&key)?);
         Ok(())
     }
 
-    fn values_of(
+    /// Returns the texts of the values of the labels in the order of their declaration. Equal texts are
+    /// equal values; equal numbers, as 1 and True, are not.
+    fn key<'py>(
         &self,
-        positional: &Bound<'_, PyTuple>,
-        keywords: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Vec<String>> {
+        py: Python<'py>,
+        positional: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let names = &self.metric.declaration.labels;
         let given = positional.len() + keywords.map_or(0, PyDictMethods::len);
         if self.values.is_some() || given != names.len() {
             return Err(self.other_labels());
         }
-        let mut values = Vec::with_capacity(names.len());
+        if keywords.is_none() && positional.iter().all(|value| is_text(&value)) {
+            return Ok(positional.clone());
+        }
+        let mut key = Vec::with_capacity(names.len());
         for value in positional {
-            values.push(value.str()?.to_string_lossy().into_owned());
+            key.push(text(value)?);
         }
         for name in names.iter().skip(positional.len()) {
             let value = keywords.map_or(Ok(None), |keywords| keywords.get_item(name))?;
-            let value = value.ok_or_else(|| self.other_labels())?;
-            values.push(value.str()?.to_string_lossy().into_owned());
+            key.push(text(value.ok_or_else(|| self.other_labels())?)?);
         }
-        Ok(values)
+        PyTuple::new(py, key)
     }
 
     fn other_labels(&self) -> PyErr {
@@ -171,6 +168,23 @@ impl<H: Kind> Labelled<H> {
     pub(crate) fn needs_labels(&self, py: Python<'_>) -> PyResult<()> {
         self.not_counted(py, "what has no values of its labels")
     }
+}
+
+fn is_text(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyString>()
+}
+
+/// Returns the text of a value of a label.
+fn text(value: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    if is_text(&value) { Ok(value) } else { Ok(value.str()?.into_any()) }
+}
+
+fn texts(key: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
+    let mut texts = Vec::with_capacity(key.len());
+    for text in key {
+        texts.push(text.cast::<PyString>()?.to_string_lossy().into_owned());
+    }
+    Ok(texts)
 }
 
 fn check_labels(labels: &[String], taken: [Option<&str>; 2]) -> PyResult<()> {
