@@ -31,11 +31,12 @@ impl Timing {
         self.started.store(now(), Ordering::Relaxed);
     }
 
-    #[pyo3(signature = (*_exception))]
     fn __exit__(
         &self,
         py: Python<'_>,
-        _exception: &Bound<'_, pyo3::types::PyTuple>,
+        _exception_type: &Bound<'_, PyAny>,
+        _exception: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let nanoseconds = now().saturating_sub(self.started.load(Ordering::Relaxed));
         self.histogram.get().record_time(py, nanoseconds)
