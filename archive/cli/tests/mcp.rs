@@ -314,6 +314,27 @@ fn answers_are_those_of_the_commands() {
 }
 
 #[test]
+fn json_of_very_many_changes_is_whole_and_counts_what_it_leaves_out() {
+    let names: Vec<String> = (0..60).map(|shard| format!("mmv.shop.shard{shard}.depth")).collect();
+    let mut builder = Builder::named("shards");
+    for name in &names {
+        builder = builder.metric(name, "u32 instant count");
+    }
+    for second in 0..240 {
+        let depth = if (120..160).contains(&second) { 500 } else { 3 + second % 3 };
+        builder = builder.row(second, names.iter().map(|name| (name, depth)));
+    }
+    let (_directory, base) = builder.finish().into_parts();
+    let mut server = Server::start(&[path(&base)]);
+    let answer = server.text("explain", json!({"since": "60s", "json": true}));
+    let explanation: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(explanation["changes"].as_array().unwrap().len(), 24);
+    let left_out = json!({"changes": 36, "appeared": 0, "events": 0, "unmeasured": 0});
+    assert_eq!(explanation["left_out"], left_out);
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
 fn a_plot_is_the_picture_that_the_command_writes() {
     let (directory, base) = incident::jobs();
     let mut server = Server::start(&[path(&base)]);

@@ -106,6 +106,11 @@ impl History for SelectedHistory<'_> {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        self.run_within(usize::MAX)
+    }
+
+    /// Runs the command; its JSON document lists at most `limit` things of each kind.
+    pub(crate) fn run_within(&self, limit: usize) -> Result<(), Failure> {
         let archives = self.archive.open(&self.metrics)?;
         let source = Source::from(&archives);
         let zone = self.zone.zone(source.label())?;
@@ -122,7 +127,7 @@ impl Arguments {
         }
         let mut out = Output::new();
         if self.json {
-            out.json_line(&report.content.document())?;
+            out.json_line(&report.content.document(limit))?;
         } else {
             report.write_text(&mut out)?;
         }
@@ -208,10 +213,11 @@ impl<'a> WindowChanges<'a> {
         Ok(Self { selection: history.0, window, range, explanation, events })
     }
 
-    /// Returns the document that `--json` prints.
-    pub(crate) fn document(&self) -> impl Serialize {
+    /// Returns the document that `--json` prints, with at most `limit` things of each kind.
+    pub(crate) fn document(&self, limit: usize) -> impl Serialize {
         let mut labels = InstanceLabels::new(self.selection.source().metadata());
-        let changes = self.explanation.changes.iter();
+        let changes = self.explanation.changes.iter().take(limit);
+        let explanation = &self.explanation;
         ExplanationJson {
             window: WindowJson {
                 begin: Rfc3339(*self.window.start()),
@@ -226,17 +232,19 @@ impl<'a> WindowChanges<'a> {
                 .explanation
                 .appeared
                 .iter()
+                .take(limit)
                 .map(|new| AppearedJson {
                     time: Rfc3339(new.time),
                     metric: &new.metric,
                     instance: &new.instance,
                 })
                 .collect(),
-            events: self.events.iter().map(EventJson::new).collect(),
+            events: self.events.iter().take(limit).map(EventJson::new).collect(),
             unmeasured: self
                 .explanation
                 .unmeasured
                 .iter()
+                .take(limit)
                 .map(|absence| UnmeasuredJson {
                     program: absence.program.as_deref(),
                     begin: Rfc3339(absence.begin),
@@ -244,6 +252,12 @@ impl<'a> WindowChanges<'a> {
                     reason: absence.reason,
                 })
                 .collect(),
+            left_out: LeftOutJson {
+                changes: explanation.changes.len().saturating_sub(limit),
+                appeared: explanation.appeared.len().saturating_sub(limit),
+                events: self.events.len().saturating_sub(limit),
+                unmeasured: explanation.unmeasured.len().saturating_sub(limit),
+            },
         }
     }
 
@@ -477,6 +491,16 @@ struct ExplanationJson<'a> {
     appeared: Vec<AppearedJson<'a>>,
     events: Vec<EventJson<'a>>,
     unmeasured: Vec<UnmeasuredJson<'a>>,
+    left_out: LeftOutJson,
+}
+
+/// The numbers of things that are not listed.
+#[derive(Serialize)]
+struct LeftOutJson {
+    changes: usize,
+    appeared: usize,
+    events: usize,
+    unmeasured: usize,
 }
 
 #[derive(Serialize)]

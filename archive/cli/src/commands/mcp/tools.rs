@@ -201,7 +201,9 @@ static TOOLS: [Tool; 8] = [
     Tool {
         name: "explain",
         about: "What changed in a window of time: which series, when, by how much, which moved \
-                together, which programs were restarted, what was not measured",
+                together, which programs were restarted, what was not measured. Of each kind json \
+                lists at most 24, and in left_out the number of others: name metrics or take a \
+                shorter window for them",
         parameters: &[
             ARCHIVE,
             METRICS,

@@ -200,7 +200,9 @@ impl<'r> Request<'r> {
             let own = own.start.max(source.start())..=own.end.min(source.end());
             let selection = sides.selection(side);
             if sides.iter().count() == 1 {
-                return json(&WindowChanges::read(selection, own, sides.metrics())?.document());
+                return json(
+                    &WindowChanges::read(selection, own, sides.metrics())?.document(usize::MAX),
+                );
             }
             let options = (sides.metrics(), RunOptions::default());
             runs.push(Run::read(&side.name, selection, own, options)?);
