@@ -30,7 +30,13 @@ pub struct Source<'a> {
 impl<'a> From<&'a Archive> for Source<'a> {
     fn from(archive: &'a Archive) -> Self {
         let archives = std::slice::from_ref(archive);
-        Self { first: archive, archives, metadata: archive.metadata(), adaptations: &[], has_all_marks: false }
+        Self {
+            first: archive,
+            archives,
+            metadata: archive.metadata(),
+            adaptations: &[],
+            has_all_marks: false,
+        }
     }
 }
 

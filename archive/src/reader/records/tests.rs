@@ -11,8 +11,8 @@ use super::*;
 use crate::test_support::logger::{Logger, Step, step};
 use crate::test_support::value_sets;
 use crate::{
-    Archive, ArchiveSet, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics, Units,
-    ValueSet, ValueType, WriterOptions,
+    Archive, ArchiveSet, ArchiveWriter, FetchResult, MetricDesc, OwnedValue, Pmid, Semantics,
+    Units, ValueSet, ValueType, WriterOptions,
 };
 
 #[derive(Debug, Clone)]
