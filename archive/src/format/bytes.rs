@@ -3,6 +3,8 @@
 //! Every count and length of a record is checked here against the bytes that
 //! are there, before it is used.
 
+use std::ffi::CStr;
+
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use crate::RecordError;
@@ -84,5 +86,5 @@ pub(crate) fn count(field: &'static str, word: i32) -> Result<u32, RecordError> 
 
 /// Returns the bytes before the first NUL; `None` without one.
 pub(crate) fn before_nul(bytes: &[u8]) -> Option<&[u8]> {
-    bytes.iter().position(|&byte| byte == 0).and_then(|end| bytes.get(..end))
+    CStr::from_bytes_until_nul(bytes).ok().map(CStr::to_bytes)
 }

@@ -55,7 +55,47 @@ pub(crate) struct IndomRecord<'a> {
     table: &'a [u8],
 }
 
+/// An instance-domain record that was checked, with its own copy of ids and names.
+#[derive(Debug)]
+pub(crate) struct OwnedIndomRecord {
+    kind: IndomRecordKind,
+    timestamp: Timestamp,
+    indom: InDom,
+    ids: Box<[I32]>,
+    indexes: Box<[I32]>,
+    table: Box<[u8]>,
+}
+
+impl OwnedIndomRecord {
+    pub(crate) fn borrow(&self) -> IndomRecord<'_> {
+        IndomRecord {
+            kind: self.kind,
+            timestamp: self.timestamp,
+            indom: self.indom,
+            ids: &self.ids,
+            indexes: &self.indexes,
+            table: &self.table,
+        }
+    }
+}
+
 impl<'a> IndomRecord<'a> {
+    pub(crate) fn to_owned(self) -> OwnedIndomRecord {
+        OwnedIndomRecord {
+            kind: self.kind,
+            timestamp: self.timestamp,
+            indom: self.indom,
+            ids: self.ids.into(),
+            indexes: self.indexes.into(),
+            table: self.table.into(),
+        }
+    }
+
+    /// Returns whether the record names no instance.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
     /// Returns the instances in file order, and where in the table their names start; nowhere for
     /// those that are gone.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (InstanceId, Option<u32>)> + use<'a> {
@@ -77,8 +117,11 @@ impl<'a> IndomRecord<'a> {
     fn each_name(&self, mut found: impl FnMut(u32, &'a [u8])) -> Result<(), RecordError> {
         let starts = self.indexes.iter().filter_map(|index| u32::try_from(index.get()).ok());
         let mut starts: Vec<u32> = starts.collect();
-        starts.sort_unstable();
-        starts.dedup();
+        // Writers append one name after the other.
+        if !starts.is_sorted_by(|a, b| a < b) {
+            starts.sort_unstable();
+            starts.dedup();
+        }
         let mut nul = None;
         for start in starts {
             let at = start as usize;

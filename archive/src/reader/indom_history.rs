@@ -6,10 +6,14 @@
 //! more: whenever as many changes have gathered as there are instances. A
 //! history takes memory in proportion to its records, and any state is put
 //! together in proportion to its size.
+//!
+//! Records are checked when an archive is opened. Names and states are built from them when they
+//! are first asked for: most questions are about other domains.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::mem;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hashbrown::{HashMap, HashSet};
 
@@ -17,7 +21,7 @@ use super::InstanceChange;
 use super::identities::Identities;
 use super::indom_step::IndomStep;
 use crate::format::IndomRecordKind;
-use crate::format::indom::IndomRecord;
+use crate::format::indom::{IndomRecord, OwnedIndomRecord};
 use crate::{ByteText, IndomCursor, Instance, InstanceId, Timestamp};
 
 /// The instances of a domain from one time to the next.
@@ -40,13 +44,20 @@ pub struct IndomState {
 /// the file holds.
 #[derive(Debug, Clone, Default)]
 pub struct IndomHistory {
-    steps: Vec<IndomStep>,
-    /// Records in file order, until they are resolved.
-    pending: Vec<PendingRecord>,
-    /// Each name once, however many records repeat it.
-    names: HashSet<ByteText>,
+    /// Its records in each archive, in the order of time.
+    archives: Vec<Arc<ArchiveDomain>>,
+    /// The steps of several archives, once they are asked for.
+    joined: OnceLock<Vec<IndomStep>>,
     /// Once identities are asked for; `None` if they are the numbers.
     renumbered: OnceLock<Option<Arc<RenumberedDomain>>>,
+}
+
+/// A domain in the metadata of one archive.
+#[derive(Debug)]
+struct ArchiveDomain {
+    /// In file order, until steps are asked for.
+    records: Mutex<Vec<OwnedIndomRecord>>,
+    steps: OnceLock<Vec<IndomStep>>,
 }
 
 /// A domain in which numbers change their names, with a number for each name.
@@ -56,19 +67,12 @@ struct RenumberedDomain {
     history: IndomHistory,
 }
 
-#[derive(Debug, Clone)]
-struct PendingRecord {
-    kind: IndomRecordKind,
-    timestamp: Timestamp,
-    entries: Vec<(InstanceId, Option<ByteText>)>,
-}
-
 impl IndomHistory {
     /// Returns all states in order, each built when the iterator reaches it; at least one in an
     /// archive's metadata.
     pub fn states(&self) -> impl ExactSizeIterator<Item = IndomState> {
         let mut cursor = self.cursor();
-        self.steps.iter().enumerate().map(move |(at, step)| {
+        self.steps().iter().enumerate().map(move |(at, step)| {
             cursor.apply(at + 1);
             IndomState { timestamp: step.timestamp, instances: cursor.instances().into_owned() }
         })
@@ -76,7 +80,7 @@ impl IndomHistory {
 
     /// Returns a cursor before the first state.
     pub fn cursor(&self) -> IndomCursor<'_> {
-        IndomCursor::new(&self.steps)
+        IndomCursor::new(self.steps())
     }
 
     /// Returns the instances at a time; `None` before the first state.
@@ -89,7 +93,7 @@ impl IndomHistory {
     /// (`pmGetInDomArchive`).
     pub fn union(&self) -> Vec<Instance> {
         let mut newest: HashMap<InstanceId, &ByteText> = HashMap::new();
-        for step in self.steps.iter().rev() {
+        for step in self.steps().iter().rev() {
             for instance in step.change.named() {
                 newest.entry(instance.id).or_insert(&instance.name);
             }
@@ -105,7 +109,7 @@ impl IndomHistory {
     pub fn name_at(&self, id: InstanceId, time: Timestamp) -> Option<&str> {
         let mut cursor = self.cursor();
         cursor.move_to(time);
-        cursor.name(id).or_else(|| self.steps.iter().rev().find_map(|step| step.change.name(id)))
+        cursor.name(id).or_else(|| self.steps().iter().rev().find_map(|step| step.change.name(id)))
     }
 
     /// Returns the same instances with a number for each *name*, its identity: one that keeps it
@@ -148,8 +152,8 @@ impl IndomHistory {
 
     fn renumbered(&self) -> Option<&RenumberedDomain> {
         let renumbered = self.renumbered.get_or_init(|| {
-            let (identities, steps) = Identities::find(&self.steps)?;
-            let history = Self { steps, ..Self::default() };
+            let (identities, steps) = Identities::find(self.steps())?;
+            let history = Self { joined: OnceLock::from(steps), ..Self::default() };
             Some(Arc::new(RenumberedDomain { identities: Arc::new(identities), history }))
         });
         renumbered.as_deref()
@@ -157,81 +161,118 @@ impl IndomHistory {
 
     /// Iterates over every instance with every name it ever had, repeated where records repeat it.
     pub(crate) fn ever_named(&self) -> impl Iterator<Item = &Instance> {
-        self.steps.iter().flat_map(|step| step.change.named())
+        self.steps().iter().flat_map(|step| step.change.named())
     }
 
     /// Returns the number of states up to a time: the same number, the same instances.
     pub fn states_until(&self, time: Timestamp) -> usize {
-        self.steps.partition_point(|step| step.timestamp <= time)
+        self.steps().partition_point(|step| step.timestamp <= time)
     }
 
     /// Returns the changes from state to state, rising in time.
     pub(crate) fn steps(&self) -> &[IndomStep] {
-        &self.steps
+        match self.archives.as_slice() {
+            [only] => only.steps(),
+            several => self.joined.get_or_init(|| join(several)),
+        }
     }
 
-    pub(super) fn push(&mut self, record: &IndomRecord<'_>) {
-        let names = record.names();
-        let shared =
-            names.iter().map(|(start, name)| (*start, self.intern(&ByteText::escape(name))));
-        let shared: Vec<(u32, ByteText)> = shared.collect();
-        let mut entries = Vec::new();
-        for (id, start) in record.entries() {
-            let name = start.and_then(|start| {
-                let at = shared.binary_search_by_key(&start, |(start, _)| *start).ok()?;
-                shared.get(at).map(|(_, name)| name.clone())
-            });
-            entries.push((id, name));
-        }
-        if entries.is_empty() && record.kind == IndomRecordKind::Full {
-            return;
-        }
-        self.pending.push(PendingRecord {
-            kind: record.kind,
-            timestamp: record.timestamp,
-            entries,
-        });
+    /// Returns the history of a domain in one archive, from its records in file order.
+    pub(super) fn from_records(records: Vec<OwnedIndomRecord>) -> Self {
+        let domain = ArchiveDomain { records: Mutex::new(records), steps: OnceLock::new() };
+        Self { archives: vec![Arc::new(domain)], ..Self::default() }
     }
 
     /// Appends the states of a later archive, except those that repeat the last
     /// one.
     pub(super) fn extend(&mut self, later: &Self) {
-        // The first step is a whole domain. Steps of this history at or after
-        // it are dropped: that time belongs to the later archive.
-        let Some(first) = later.steps.first() else { return };
+        self.archives.extend(later.archives.iter().cloned());
+        self.joined = OnceLock::new();
         self.renumbered = OnceLock::new();
-        self.steps.truncate(self.steps.partition_point(|step| step.timestamp <= first.timestamp));
-        let mut last = self.cursor();
-        last.apply(self.steps.len());
+    }
+
+    /// Returns whether states were asked for.
+    #[cfg(test)]
+    pub(crate) fn is_built(&self) -> bool {
+        let built = self.archives.iter().any(|archive| archive.steps.get().is_some());
+        built || self.joined.get().is_some()
+    }
+}
+
+/// Joins the steps of archives in the order of time.
+fn join(archives: &[Arc<ArchiveDomain>]) -> Vec<IndomStep> {
+    let mut joined: Vec<IndomStep> = Vec::new();
+    for archive in archives {
+        let later = archive.steps();
+        // The first step is a whole domain. Earlier steps at its time or after it are dropped:
+        // that time belongs to the later archive.
+        let Some(first) = later.first() else { continue };
+        joined.truncate(joined.partition_point(|step| step.timestamp <= first.timestamp));
         let repeats = match &first.change {
-            InstanceChange::Whole(instances) => {
-                !self.steps.is_empty() && *last.instances() == **instances
+            InstanceChange::Whole(instances) if !joined.is_empty() => {
+                let mut last = IndomCursor::new(&joined);
+                last.apply(joined.len());
+                *last.instances() == **instances
             }
-            InstanceChange::Difference { .. } => false,
+            _ => false,
         };
-        self.steps.extend(later.steps.iter().skip(usize::from(repeats)).cloned());
+        joined.extend(later.iter().skip(usize::from(repeats)).cloned());
+    }
+    joined
+}
+
+/// Returns whether a record makes no state: a full one without instances is ignored.
+pub(super) fn is_ignored(record: &IndomRecord<'_>) -> bool {
+    record.is_empty() && record.kind == IndomRecordKind::Full
+}
+
+impl ArchiveDomain {
+    fn steps(&self) -> &[IndomStep] {
+        self.steps.get_or_init(|| {
+            let mut records =
+                mem::take(&mut *self.records.lock().unwrap_or_else(PoisonError::into_inner));
+            records.sort_by_key(|record| record.borrow().timestamp);
+            let mut names = NameTable::default();
+            let mut domain = Domain::default();
+            let mut steps = Vec::with_capacity(records.len());
+            for record in &records {
+                let record = record.borrow();
+                let entries = names.entries(&record);
+                let change = match record.kind {
+                    IndomRecordKind::Full => domain.replace(entries),
+                    IndomRecordKind::Delta => domain.change(entries),
+                };
+                steps.push(IndomStep { timestamp: record.timestamp, change });
+            }
+            steps
+        })
+    }
+}
+
+/// Each name once, however many records repeat it.
+#[derive(Default)]
+struct NameTable(HashSet<ByteText>);
+
+impl NameTable {
+    /// Returns the instances of a record in file order; those that are gone have no name.
+    fn entries(&mut self, record: &IndomRecord<'_>) -> InstanceEntries {
+        let mut names = Vec::new();
+        for (start, name) in record.names() {
+            names.push((start, self.intern(&ByteText::escape(name))));
+        }
+        let mut entries = Vec::new();
+        for (id, start) in record.entries() {
+            let name = start.and_then(|start| {
+                let at = names.binary_search_by_key(&start, |(start, _)| *start).ok()?;
+                names.get(at).map(|(_, name)| name.clone())
+            });
+            entries.push((id, name));
+        }
+        entries
     }
 
     fn intern(&mut self, name: &str) -> ByteText {
-        self.names.get_or_insert_with(name, ByteText::wrap_escaped).clone()
-    }
-
-    /// Turns the records into states.
-    pub(super) fn resolve(&mut self) {
-        let mut pending = std::mem::take(&mut self.pending);
-        self.names = HashSet::new();
-        pending.sort_by_key(|record| record.timestamp);
-        let mut steps = Vec::with_capacity(pending.len());
-        let mut domain = Domain::default();
-        for record in pending {
-            let change = match record.kind {
-                IndomRecordKind::Full => domain.replace(record.entries),
-                IndomRecordKind::Delta => domain.change(record.entries),
-            };
-            steps.push(IndomStep { timestamp: record.timestamp, change });
-        }
-        self.steps = steps;
-        self.renumbered = OnceLock::new();
+        self.0.get_or_insert_with(name, ByteText::wrap_escaped).clone()
     }
 }
 

@@ -1,13 +1,17 @@
 //! Reads a `.meta` file once, from front to back.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use hashbrown::hash_map::Entry;
 
+use super::indom_history;
 use crate::files::{Damage, FileWindow, NextRecord, RecordFile, Scanned, Scanner};
+use crate::format::indom::OwnedIndomRecord;
 use crate::format::{DescRecord, LabelRecord, MetadataRecord, metadata_record};
 use crate::{
-    ByteText, Error, LabelDefect, Metadata, Metric, Pmid, RecordError, Result, TornTail, Version,
+    ByteText, Error, InDom, IndomHistory, LabelDefect, LabelHistory, Metadata, Metric, Pmid,
+    RecordError, Result, TornTail, Version,
 };
 
 /// Loads all metadata of an archive. A last record that was not written to its
@@ -90,6 +94,8 @@ pub(crate) fn each_record<E: From<Error>>(
 #[derive(Debug, Default)]
 pub(crate) struct MetadataLoader {
     metadata: Metadata,
+    /// The records of instance domains in file order.
+    domains: BTreeMap<InDom, Vec<OwnedIndomRecord>>,
 }
 
 impl MetadataLoader {
@@ -110,7 +116,9 @@ impl MetadataLoader {
         match record {
             MetadataRecord::Desc(record) => add_desc(metadata, record)?,
             MetadataRecord::Indom(record) => {
-                metadata.indoms.entry(record.indom).or_default().push(&record);
+                if !indom_history::is_ignored(&record) {
+                    self.domains.entry(record.indom).or_default().push(record.to_owned());
+                }
             }
             MetadataRecord::Label(record) => {
                 metadata.label_defects.extend(label_defects(offset, &record));
@@ -129,12 +137,12 @@ impl MetadataLoader {
         Ok(())
     }
 
-    /// Resolves differences and sorts by time.
+    /// Returns the metadata of all records, sorted by time.
     pub(crate) fn finish(mut self) -> Metadata {
-        let metadata = &mut self.metadata;
-        metadata.indoms.values_mut().for_each(super::IndomHistory::resolve);
-        metadata.indoms.retain(|_, history| !history.steps().is_empty());
-        metadata.labels.values_mut().for_each(super::LabelHistory::sort);
+        for (indom, records) in self.domains {
+            self.metadata.indoms.insert(indom, IndomHistory::from_records(records));
+        }
+        self.metadata.labels.values_mut().for_each(LabelHistory::sort);
         self.metadata
     }
 }

@@ -49,6 +49,31 @@ fn load(archive: &Archive) -> Replay<'_> {
     selection.load().unwrap()
 }
 
+#[test]
+fn question_builds_only_the_domains_of_its_metrics() {
+    let asked = ["t.fixed[a]", "t.fixed[b]"].map(|name| (name, 1));
+    let built = Builder::new()
+        .metric("t.fixed", "u32 counter count")
+        .in_domain("t.fixed", 1)
+        .instances("t.fixed", ["a", "b"])
+        .metric("t.growing", "u32 counter count")
+        .in_domain("t.growing", 2)
+        .instances("t.growing", ["x"])
+        .row_at(at(0), asked)
+        .instances("t.growing", ["x", "y"])
+        .row_at(at(1000), asked)
+        .finish();
+    let archive = Archive::open(built.base()).unwrap();
+    let mut selection = Replay::open(&archive);
+    selection.select("t.fixed");
+    let replay = selection.load().unwrap();
+    assert_eq!(replay.sample_at(at(500)).unwrap().values[0].len(), 2);
+    for (indom, history) in archive.metadata().indoms() {
+        let is_asked = archive.metadata().metric_by_name("t.fixed").unwrap().desc.indom;
+        assert_eq!(history.is_built(), Some(indom) == is_asked, "{indom}");
+    }
+}
+
 const WORKED_EXAMPLE: [(i64, Option<u32>); 6] = [
     (0, Some(100)),
     (10_000, Some(203)),

@@ -9,7 +9,7 @@ use crate::{InDom, Version};
 pub(crate) type Record<'a> = (i64, IndomRecordKind, Vec<(i32, Option<&'a str>)>);
 
 pub(crate) fn history(records: &[Record<'_>]) -> IndomHistory {
-    let mut history = IndomHistory::default();
+    let mut owned = Vec::new();
     for (seconds, kind, entries) in records {
         let named = |(id, name): &(i32, Option<&str>)| {
             (InstanceId::new(*id).unwrap(), name.map(ByteText::from))
@@ -20,8 +20,9 @@ pub(crate) fn history(records: &[Record<'_>]) -> IndomHistory {
         let timestamp = Timestamp::new(*seconds, 0).unwrap();
         indom::encode(Version::V3, *kind, timestamp, indom, &entries, &mut bytes).unwrap();
         let record = indom::parse(Version::V3, *kind, &mut body(&bytes)).unwrap();
-        history.push(&record);
+        if !is_ignored(&record) {
+            owned.push(record.to_owned());
+        }
     }
-    history.resolve();
-    history
+    IndomHistory::from_records(owned)
 }

@@ -90,9 +90,7 @@ fn a_long_name_of_many_instances_is_read_once() {
     rest.push(0);
     let mut bytes = crate::format::bytes::Bytes::new(&rest);
     let record = indom::parse(Version::V3, IndomRecordKind::Full, &mut bytes).unwrap();
-    let mut history = IndomHistory::default();
-    history.push(&record);
-    history.resolve();
+    let history = IndomHistory::from_records(vec![record.to_owned()]);
     let all = history.instances_at(at(10)).unwrap();
     let [first, .., last] = &*all else { panic!() };
     assert_eq!((last.id.get(), first.name.len()), (99_999, len));
@@ -112,7 +110,7 @@ fn kept(history: &IndomHistory) -> usize {
         InstanceChange::Whole(all) => all.len(),
         InstanceChange::Difference { added, removed } => added.len() + removed.len(),
     };
-    history.steps.iter().map(kept).sum()
+    history.steps().iter().map(kept).sum()
 }
 
 #[test]
