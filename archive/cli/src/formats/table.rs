@@ -554,10 +554,12 @@ fn panels(columns: &[(usize, usize)], width: usize) -> Vec<Range<usize>> {
     for (place, (own, metric)) in columns.iter().enumerate() {
         let is_first_of_metric = before != Some(*metric) && *metric != usize::MAX;
         before = Some(*metric);
-        let rest = columns.get(place..).unwrap_or_default();
-        let of_metric = rest.iter().take_while(|(_, other)| other == metric);
-        let all: usize = of_metric.map(|(own, _)| GAP + own).sum();
-        let is_split = is_first_of_metric && all <= width && used + all > width;
+        let mut is_split = false;
+        if is_first_of_metric {
+            let of_metric = columns.iter().skip(place).take_while(|(_, other)| other == metric);
+            let all: usize = of_metric.map(|(own, _)| GAP + own).sum();
+            is_split = all <= width && used + all > width;
+        }
         if place > begin && (is_split || used + GAP + own > width) {
             panels.push(begin..place);
             begin = place;
@@ -691,6 +693,11 @@ mod tests {
         let columns = [(10, 0), (10, 1), (10, 1), (50, 2), (10, 3)];
         assert_eq!(panels(&columns, 30), [0..1, 1..3, 3..4, 4..5]);
         assert_eq!(panels(&[(10, 0), (10, 1), (10, 1), (10, 1)], 30), [0..2, 2..4]);
+    }
+
+    #[test]
+    fn a_million_columns_of_a_metric_are_divided_at_once() {
+        assert_eq!(panels(&vec![(10, 0); 1_000_000], 24).len(), 500_000);
     }
 
     #[test]
