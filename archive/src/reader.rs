@@ -18,6 +18,7 @@ mod label_history;
 mod merge;
 mod metadata;
 mod metadata_loader;
+mod outline;
 mod owned;
 mod record_batch;
 mod records;
@@ -48,6 +49,7 @@ pub(crate) use indom_step::InstanceChange;
 pub use label_history::{LabelHistory, LabelState};
 pub use metadata::{LabelDefect, Metadata, Metric};
 pub(crate) use metadata_loader::{MetadataLoader, load_whole as load_whole_metadata};
+pub use outline::{ArchiveOutline, OutlineEnd};
 pub use record_batch::RecordBatch;
 pub use records::Records;
 pub(crate) use server_identity::ServerIdentity;
@@ -155,7 +157,7 @@ impl Archive {
     /// belong together; [`Error::Corrupt`] and [`Error::DescChanged`] for
     /// damaged labels or metadata; [`Error::NoData`] without a record.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let archive = Self::read_existing(path.as_ref(), false)?;
+        let archive = Self::read_existing(path.as_ref(), |members| Self::read(members, false))?;
         if archive.has_records {
             return Ok(archive);
         }
@@ -174,22 +176,27 @@ impl Archive {
     ///
     /// As [`open`](Self::open).
     pub fn open_tolerant(path: impl AsRef<Path>) -> Result<Self> {
-        Self::read_existing(path.as_ref(), true)
+        Self::read_existing(path.as_ref(), |members| Self::read(members, true))
     }
 
-    /// Lists the files of an archive and reads its metadata; again if a file vanishes meanwhile.
-    fn read_existing(path: &Path, is_tolerant: bool) -> Result<Self> {
+    /// Lists the files of an archive and reads them; again if a file vanishes meanwhile.
+    fn read_existing<T>(path: &Path, read: impl Fn(Members) -> Result<T>) -> Result<T> {
         for _ in 1..LISTINGS {
-            match Members::find(path).and_then(|members| Self::read_metadata(members, is_tolerant))
-            {
+            match Members::find(path).and_then(&read) {
                 Err(error) if error.is_missing_file() => {}
                 read => return read,
             }
         }
-        Self::read_metadata(Members::find(path)?, is_tolerant)
+        read(Members::find(path)?)
     }
 
-    fn read_metadata(members: Members, is_tolerant: bool) -> Result<Self> {
+    fn read(members: Members, is_tolerant: bool) -> Result<Self> {
+        let mut archive = Self::read_without_end(members, is_tolerant)?;
+        archive.find_end(is_tolerant)?;
+        Ok(archive)
+    }
+
+    fn read_without_end(members: Members, is_tolerant: bool) -> Result<Self> {
         let mut bad_metadata = Vec::new();
         let bad = |error| match error {
             Error::Corrupt { .. } | Error::DescChanged { .. } if is_tolerant => {
@@ -228,7 +235,6 @@ impl Archive {
             _blocks: BlockCache::shared(),
         };
         archive.drop_unlabelled_volume()?;
-        archive.find_end(is_tolerant)?;
         Ok(archive)
     }
 

@@ -43,6 +43,24 @@ fn a_report_of_a_list_is_one_timeline_with_a_mark_between_archives() {
 }
 
 #[test]
+fn quick_info_prints_the_indexed_end_of_what_is_one_stream() {
+    let directory = three();
+    let exact = printed(directory.path(), &["info", "a", "--quick"]);
+    let whole = printed(directory.path(), &["info", "a"]);
+    assert!(whole.starts_with(&exact) && !exact.contains("records"), "{exact}");
+    printed(directory.path(), &["convert", "a", "--compress", "gzip", "-o", "packed"]);
+    let packed = printed(directory.path(), &["info", "packed", "--quick"]);
+    assert!(packed.contains("\nend               at least 2023-11-14"), "{packed}");
+    let json = printed(directory.path(), &["info", "packed", "--quick", "--json"]);
+    assert!(json.contains("\"is_end_exact\":false") && !json.contains("records"), "{json}");
+    // The end of the stream is not read, which the counts need.
+    let volume = directory.path().join("packed.0.gz");
+    let bytes = std::fs::read(&volume).unwrap();
+    std::fs::write(&volume, &bytes[..bytes.len() - 20]).unwrap();
+    assert_eq!(printed(directory.path(), &["info", "packed", "--quick"]), packed);
+}
+
+#[test]
 fn other_commands_handle_archives_one_by_one() {
     let directory = three();
     let info = printed(directory.path(), &["info", "."]);

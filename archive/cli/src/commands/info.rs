@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use pcp_archive::raw::IndexDefect;
-use pcp_archive::{Archive, Timestamp, Version};
+use pcp_archive::internal::{ArchiveOutline, OutlineEnd};
+use pcp_archive::raw::{IndexDefect, TemporalIndex};
+use pcp_archive::{Archive, ArchiveLabel, Metadata, Timestamp, Version};
 use serde::Serialize;
 
 use crate::Failure;
@@ -20,7 +21,9 @@ Examples:
   Which host and time zone does an archive come from?
     mmv-archive info backup/20261123.00.10
   Print the number of values of each archive in a directory:
-    mmv-archive info /var/log/mmv-agent/web1 --json | jq .values";
+    mmv-archive info /var/log/mmv-agent/web1 --json | jq .values
+  Which time do years of compressed archives span, at once?
+    mmv-archive info /var/log/pcp/pmlogger/web1 --quick";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -31,6 +34,12 @@ pub(crate) struct Arguments {
     /// Print one JSON object, with times as [seconds, nanoseconds]
     #[arg(long)]
     json: bool,
+
+    /// Leave out the counts, for which all records are read; an archive whose last volume can only
+    /// be decompressed from its start, such as one xz stream, ends "at least" at its last index
+    /// entry
+    #[arg(long)]
+    quick: bool,
 
     #[command(flatten)]
     zone: ZoneOptions,
@@ -48,6 +57,9 @@ struct Info<'a> {
     start_seconds: EpochSeconds,
     end: Rfc3339,
     end_seconds: EpochSeconds,
+    /// Without records only: set if the end is that of the last record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_end_exact: Option<bool>,
     volumes: Vec<u32>,
     index_entries: usize,
     /// The first damage of the index and its offset.
@@ -55,7 +67,7 @@ struct Info<'a> {
     metrics: usize,
     instance_domains: usize,
     #[serde(flatten)]
-    counts: Counts,
+    counts: Option<Counts>,
 }
 
 /// Counts of all records.
@@ -83,67 +95,107 @@ impl Counts {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        self.archive.each(self.json, |archive, out| self.print(archive, out))
+        if self.quick {
+            return self.archive.each_outline(self.json, |outline, out| self.outline(outline, out));
+        }
+        self.archive.each(self.json, |archive, out| {
+            let info = Info {
+                counts: Some(Counts::read(archive)?),
+                ..Info::new(archive.label(), archive.end(), archive.index(), archive.metadata())
+            };
+            self.print(&info.with_volumes(archive.volumes()), archive.label(), out)
+        })
     }
 
-    fn print(&self, archive: &Archive, out: &mut Output) -> Result<(), Failure> {
-        let zone = self.zone.zone(archive.label())?;
-        let label = archive.label();
+    fn outline(&self, outline: &ArchiveOutline, out: &mut Output) -> Result<(), Failure> {
+        let end = outline.end();
         let info = Info {
-            version: if archive.version() == Version::V3 { 3 } else { 2 },
+            is_end_exact: Some(matches!(end, OutlineEnd::Exact(_))),
+            ..Info::new(outline.label(), end.timestamp(), outline.index(), outline.metadata())
+        };
+        self.print(&info.with_volumes(outline.volumes()), outline.label(), out)
+    }
+
+    fn print(
+        &self,
+        info: &Info<'_>,
+        label: &ArchiveLabel,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        if self.json {
+            out.json_line(info)?;
+        } else {
+            out.text.extend_from_slice(info.text(&self.zone.zone(label)?).as_bytes());
+        }
+        Ok(())
+    }
+}
+
+fn index_defect(index: &TemporalIndex) -> Option<String> {
+    let IndexDefect { offset, error, .. } = index.defects().first()?;
+    Some(format!("offset {offset}: {error}"))
+}
+
+impl<'a> Info<'a> {
+    /// Returns the properties without volumes and counts.
+    fn new(
+        label: &'a ArchiveLabel,
+        end: Timestamp,
+        index: &TemporalIndex,
+        metadata: &Metadata,
+    ) -> Self {
+        Self {
+            version: if label.version == Version::V3 { 3 } else { 2 },
             host: &label.hostname,
             timezone: &label.timezone,
             zoneinfo: &label.zoneinfo,
             pid: label.pid,
             start: Rfc3339(label.start),
             start_seconds: EpochSeconds(label.start),
-            end: Rfc3339(archive.end()),
-            end_seconds: EpochSeconds(archive.end()),
-            volumes: archive.volumes().collect(),
-            index_entries: archive.index().entries().len(),
-            index_defect: index_defect(archive),
-            metrics: archive.metadata().metrics().len(),
-            instance_domains: archive.metadata().indoms().len(),
-            counts: Counts::read(archive)?,
-        };
-        if self.json {
-            out.json_line(&info)?;
-        } else {
-            out.text.extend_from_slice(info.text(archive, &zone).as_bytes());
+            end: Rfc3339(end),
+            end_seconds: EpochSeconds(end),
+            is_end_exact: None,
+            volumes: Vec::new(),
+            index_entries: index.entries().len(),
+            index_defect: index_defect(index),
+            metrics: metadata.metrics().len(),
+            instance_domains: metadata.indoms().len(),
+            counts: None,
         }
-        Ok(())
     }
-}
 
-fn index_defect(archive: &Archive) -> Option<String> {
-    let IndexDefect { offset, error, .. } = archive.index().defects().first()?;
-    Some(format!("offset {offset}: {error}"))
-}
+    fn with_volumes(self, volumes: impl Iterator<Item = u32>) -> Self {
+        Self { volumes: volumes.collect(), ..self }
+    }
 
-impl Info<'_> {
-    fn text(&self, archive: &Archive, zone: &Zone) -> String {
-        let start = archive.label().start;
-        let end = archive.end();
+    fn text(&self, zone: &Zone) -> String {
+        let start = self.start.0;
+        let end = self.end.0;
+        let at_least = if self.is_end_exact == Some(false) { "at least " } else { "" };
         let unless_empty =
             |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
         let volumes: Vec<String> = self.volumes.iter().map(ToString::to_string).collect();
-        let lines = [
+        let mut lines = vec![
             ("format", format!("PCP archive, version {}", self.version)),
             ("host", self.host.to_owned()),
             ("written by", format!("process {}", self.pid)),
             ("start", zone.long(start)),
-            ("end", zone.long(end)),
-            ("span", span(start, end)),
+            ("end", format!("{at_least}{}", zone.long(end))),
+            ("span", format!("{at_least}{}", span(start, end))),
             ("host's time zone", unless_empty(self.timezone)),
             ("host's zone name", unless_empty(self.zoneinfo)),
             ("volumes", format!("{} ({})", volumes.len(), volumes.join(", "))),
             ("index entries", self.index_text()),
             ("metrics", self.metrics.to_string()),
             ("instance domains", self.instance_domains.to_string()),
-            ("records", format!("{}, of these {} marks", self.counts.records, self.counts.marks)),
-            ("values", self.counts.values.to_string()),
-            ("bytes in records", self.counts.data_bytes.to_string()),
         ];
+        if let Some(counts) = &self.counts {
+            lines.extend([
+                ("records", format!("{}, of these {} marks", counts.records, counts.marks)),
+                ("values", counts.values.to_string()),
+                ("bytes in records", counts.data_bytes.to_string()),
+            ]);
+        }
         let lines = lines.iter().map(|(title, text)| format!("{title:<18}{}", shown(text)));
         lines.collect::<Vec<_>>().join("\n") + "\n"
     }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use mmv_arguments::archives;
-use pcp_archive::internal::{half_made, has_metadata, member_files};
-use pcp_archive::raw::{IndexDefect, LabelDefect};
+use pcp_archive::internal::{ArchiveOutline, half_made, has_metadata, member_files};
+use pcp_archive::raw::{IndexDefect, LabelDefect, TemporalIndex};
 use pcp_archive::scan::Selector;
 use pcp_archive::{Archive, ArchiveSet, Error, Result};
 use pcp_types::names::selects;
@@ -119,6 +119,21 @@ impl ArchiveArgument {
             warn_of_defects(&archive);
             print(&archive, out)?;
             check_whole(std::slice::from_ref(&archive))
+        })
+    }
+
+    /// Calls `print` as [`each`](Self::each), without decompressing volumes from their start.
+    pub(crate) fn each_outline(
+        &self,
+        json: bool,
+        print: impl Fn(&ArchiveOutline, &mut Output) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        each_of(&self.complete_bases()?, json, |base, out| {
+            let outline = ArchiveOutline::open(base)?;
+            warn_of_bad_metadata(base, outline.bad_metadata());
+            warn_of_index(base, outline.index());
+            print(&outline, out)?;
+            if outline.bad_metadata().is_empty() { Ok(()) } else { Err(Failure::Lost) }
         })
     }
 
@@ -356,10 +371,7 @@ fn warn_of_defects(archive: &Archive) {
         warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
     }
     let base = shown_path(archive.base());
-    let more = |more| {
-        format!("{base}.meta: {more} more records are skipped; mmv-archive check lists them")
-    };
-    warn_of_first(archive.bad_metadata(), |error| format!("{error}; skipped"), more);
+    warn_of_bad_metadata(archive.base(), archive.bad_metadata());
     for missing in archive.missing_volumes() {
         let which = match (missing.start(), missing.end()) {
             (first, last) if first == last => format!("volume {first} does not exist"),
@@ -367,6 +379,23 @@ fn warn_of_defects(archive: &Archive) {
         };
         warn(&format_args!("{base}: {which}; nothing is known of its time"));
     }
+    warn_of_index(archive.base(), archive.index());
+    let line =
+        |defect: &LabelDefect| format!("{base}.meta: offset {}: {defect}; not used", defect.offset);
+    let more = |more| format!("{base}.meta: {more} more label sets are not used");
+    warn_of_first(archive.metadata().label_defects(), line, more);
+}
+
+fn warn_of_bad_metadata(base: &Path, errors: &[Error]) {
+    let base = shown_path(base);
+    let more = |more| {
+        format!("{base}.meta: {more} more records are skipped; mmv-archive check lists them")
+    };
+    warn_of_first(errors, |error| format!("{error}; skipped"), more);
+}
+
+fn warn_of_index(base: &Path, index: &TemporalIndex) {
+    let base = shown_path(base);
     let line = |defect: &IndexDefect| {
         let IndexDefect { offset, number, error, .. } = defect;
         match number {
@@ -375,11 +404,7 @@ fn warn_of_defects(archive: &Archive) {
         }
     };
     let more = |more| format!("{base}.index: {more} more entries are ignored; see check");
-    warn_of_first(archive.index().defects(), line, more);
-    let line =
-        |defect: &LabelDefect| format!("{base}.meta: offset {}: {defect}; not used", defect.offset);
-    let more = |more| format!("{base}.meta: {more} more label sets are not used");
-    warn_of_first(archive.metadata().label_defects(), line, more);
+    warn_of_first(index.defects(), line, more);
 }
 
 #[cfg(test)]
