@@ -220,16 +220,36 @@ pub(crate) fn read_witnesses(selection: &mut Selection<'_>) -> HashMap<Pmid, Has
     })
 }
 
-/// The times at which an instance came into its domain, which had others before, and left it,
-/// ascending.
+/// The times at which instances came into a domain, which had others before, and left it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Presence {
-    pub(crate) births: Vec<Timestamp>,
-    pub(crate) removals: Vec<Timestamp>,
+pub(crate) struct Presences {
+    births: InstanceTimes,
+    removals: InstanceTimes,
 }
 
-/// The presence of the instances of a domain that come or go.
-pub(crate) type Presences = HashMap<InstanceId, Presence>;
+/// Times of instances in one list, sorted: domains have up to millions that come and go.
+#[derive(Debug, Clone, Default)]
+struct InstanceTimes(Vec<(InstanceId, Timestamp)>);
+
+impl Presences {
+    /// Returns the times at which an instance came, ascending.
+    pub(crate) fn births(&self, instance: InstanceId) -> impl Iterator<Item = Timestamp> {
+        self.births.of(instance)
+    }
+
+    /// Returns the times at which an instance left, ascending.
+    pub(crate) fn removals(&self, instance: InstanceId) -> impl Iterator<Item = Timestamp> {
+        self.removals.of(instance)
+    }
+}
+
+impl InstanceTimes {
+    fn of(&self, instance: InstanceId) -> impl Iterator<Item = Timestamp> {
+        let from = self.0.partition_point(|(id, _)| *id < instance);
+        let rest = self.0.get(from..).unwrap_or_default();
+        rest.iter().take_while(move |(id, _)| *id == instance).map(|(_, time)| *time)
+    }
+}
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CounterDomains(HashMap<InDom, Presences>);
@@ -266,15 +286,13 @@ fn indom_of_counter(metric: &SelectedMetric) -> Option<InDom> {
 /// Finds the times at which the instances of a domain came and went. One that was removed may come
 /// again.
 fn presences(history: &IndomHistory) -> Presences {
-    let mut all = Presences::new();
+    let mut all = Presences::default();
     for Turnover { timestamp, came, gone, .. } in turnovers(history).skip(1) {
-        for id in came {
-            all.entry(id).or_default().births.push(timestamp);
-        }
-        for id in gone {
-            all.entry(id).or_default().removals.push(timestamp);
-        }
+        all.births.0.extend(came.into_iter().map(|id| (id, timestamp)));
+        all.removals.0.extend(gone.into_iter().map(|id| (id, timestamp)));
     }
+    all.births.0.sort_unstable();
+    all.removals.0.sort_unstable();
     all
 }
 
@@ -325,8 +343,9 @@ mod tests {
             (1, vec![], vec![]),
             (2, vec![time(10), time(30)], vec![time(20)]),
         ] {
-            let presence = all.get(&InstanceId::new(id).unwrap()).cloned().unwrap_or_default();
-            assert_eq!((presence.births, presence.removals), (births, removals), "{id}");
+            let instance = InstanceId::new(id).unwrap();
+            assert_eq!(all.births(instance).collect::<Vec<_>>(), births, "{id}");
+            assert_eq!(all.removals(instance).collect::<Vec<_>>(), removals, "{id}");
         }
     }
 

@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::lifetime::{Presence, Presences};
+use super::lifetime::Presences;
 use crate::Timestamp;
 use crate::scan::programs::{ByProgram, ProgramEvent, events_metric};
 use crate::scan::{ChunkRows, Column, SelectedMetric, Selection};
@@ -359,11 +359,15 @@ impl<'c> MetricWalls<'c> {
         last: impl FnOnce() -> Option<Timestamp>,
     ) -> Vec<Wall> {
         let mut walls = Vec::new();
-        let presence = self.presences.zip(column.instance());
-        let presence = presence.and_then(|(presences, instance)| presences.get(&instance));
-        let Some(Presence { births, .. }) = presence else { return walls };
+        let Some((presences, instance)) = self.presences.zip(column.instance()) else {
+            return walls;
+        };
+        let mut births = presences.births(instance).peekable();
+        if births.peek().is_none() {
+            return walls;
+        }
         let last = last();
-        for &at in births.iter().filter(|birth| self.is_after(**birth, last)) {
+        for at in births.filter(|birth| self.is_after(*birth, last)) {
             let created = self.timestamps.partition_point(|timestamp| *timestamp < at) as u32;
             let Some((_, row)) = column.rows().first_from(created) else { continue };
             let is_first = walls.last().is_none_or(|wall: &Wall| wall.row < row);

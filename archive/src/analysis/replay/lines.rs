@@ -82,9 +82,11 @@ impl TrackWalls {
             if all.len() > found.all.len() {
                 found.with_births.insert(place, all.into_owned());
             }
-            let presence = column.instance().and_then(|instance| presences?.get(&instance));
-            if let Some(presence) = presence.filter(|presence| !presence.removals.is_empty()) {
-                found.removals.insert(place, presence.removals.clone());
+            if let Some((presences, instance)) = presences.zip(column.instance()) {
+                let removals: Vec<Timestamp> = presences.removals(instance).collect();
+                if !removals.is_empty() {
+                    found.removals.insert(place, removals);
+                }
             }
         }
         let is_reset = (gaps, decrease) == (Gaps::Keep, Decrease::Reset);
