@@ -18,6 +18,7 @@ mod pass_clock;
 pub(crate) mod sampler;
 mod schedule;
 mod slow_lane;
+mod thread_usage;
 
 pub(crate) use delivery::SamplerReport;
 pub(crate) use driver::{Driver, SamplerCommand};

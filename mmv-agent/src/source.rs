@@ -662,4 +662,4 @@ impl Source {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

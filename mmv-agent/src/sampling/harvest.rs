@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::owner_pace::{OwnerPace, ThreadUsage};
+use super::owner_pace::OwnerPace;
 use super::pass_clock::PassClock;
 use super::slow_lane::{LaneJob, LaneReport, LentSource, SlowLanes};
+use super::thread_usage::ThreadUsage;
 use crate::loading::update::{PlannedSource, Retired};
 use crate::moment::Moment;
 use crate::source::{
@@ -28,6 +29,10 @@ use crate::source::{
 const PART_OF_INTERVAL: u32 = 10;
 const SHORTEST_BOUND: Duration = Duration::from_millis(5);
 const LONGEST_BOUND: Duration = Duration::from_millis(50);
+
+/// Part of the interval that a tick may wait for slow lanes. A thread that waits for a processor
+/// gets it within a few milliseconds, which are more than the other part of a short interval.
+const PART_FOR_LANES: u32 = 4;
 
 /// Limits on a batch: reading the clock takes a tenth of the time of a small file.
 const FILES_OF_A_BATCH: usize = 8;
@@ -51,9 +56,9 @@ impl PassTime {
         (self.interval / PART_OF_INTERVAL).clamp(SHORTEST_BOUND, LONGEST_BOUND)
     }
 
-    /// Returns the time that a tick may wait for slow lanes.
-    fn wait(self) -> Duration {
-        (self.interval / PART_OF_INTERVAL).min(LONGEST_BOUND)
+    /// Returns the time that a tick may wait for slow lanes with files of this usual time.
+    fn wait(self, usual: Duration) -> Duration {
+        (self.bound() + usual).min(self.interval / PART_FOR_LANES)
     }
 }
 
@@ -93,6 +98,14 @@ impl Batch {
                 || self.numbers.len() >= FILES_OF_A_BATCH
                 || self.usual + usual > TIME_OF_A_BATCH)
     }
+}
+
+/// Files of one user for a slow lane.
+#[derive(Debug, Default)]
+struct SlowFiles {
+    sources: Vec<LentSource>,
+    /// Time that they take if nothing disturbs it.
+    usual: Duration,
 }
 
 /// The place of a source by its number.
@@ -147,7 +160,16 @@ impl Harvest {
         }
         let mut places: HashMap<u32, usize> = HashMap::new();
         let users: HashSet<u32> = sources.iter().map(|source| source.owner).collect();
-        self.owners.retain(|pace| users.contains(&pace.owner) || !pace.is_forgotten(now.monotonic));
+        let Self { owners, lanes, .. } = self;
+        owners.retain(|pace| {
+            let is_kept = users.contains(&pace.owner)
+                || lanes.is_busy(pace.owner)
+                || !pace.is_forgotten(now.monotonic);
+            if !is_kept {
+                lanes.end(pace.owner);
+            }
+            is_kept
+        });
         places.extend(self.owners.iter().enumerate().map(|(place, pace)| (pace.owner, place)));
         self.owner_of.clear();
         for PlannedSource { ticket, owner, new } in sources {
@@ -226,7 +248,7 @@ impl Harvest {
         pass.is_disturbed |= self.settle(&mut batch, now, time);
         pass.is_disturbed &= time.may_repeat;
         if !pass.is_disturbed {
-            self.read_slow(&batch.slow, now, time, &mut pass.reshaped);
+            self.read_slow(&batch, now, time, &mut pass.reshaped);
         }
         pass
     }
@@ -281,21 +303,11 @@ impl Harvest {
     }
 
     /// Has slow lanes read sources, and waits briefly for them.
-    fn read_slow(
-        &mut self,
-        numbers: &[usize],
-        now: Moment,
-        time: PassTime,
-        reshaped: &mut Vec<usize>,
-    ) {
-        let (Some(until), Some(wait_until)) = (
-            time.clock.instant(now.monotonic + time.bound()),
-            time.clock.instant(now.monotonic + time.wait()),
-        ) else {
-            return;
-        };
-        let mut jobs: HashMap<usize, Vec<LentSource>> = HashMap::new();
-        for &number in numbers {
+    fn read_slow(&mut self, batch: &Batch, now: Moment, time: PassTime, reshaped: &mut Vec<usize>) {
+        let began = time.clock.elapsed(now);
+        let Some(limit) = time.clock.instant(batch.limit) else { return };
+        let mut jobs: HashMap<usize, SlowFiles> = HashMap::new();
+        for &number in &batch.slow {
             let owner_index = self.owner_of[number];
             let pace = &self.owners[owner_index];
             if !pace.is_read_at(now.monotonic) || !self.lanes.is_free(pace.owner) {
@@ -307,14 +319,20 @@ impl Harvest {
                 gaps: Arc::clone(active.gaps()),
                 wanted: Some(now.monotonic),
             }));
-            jobs.entry(owner_index).or_default().push(LentSource { active, number });
+            let files = jobs.entry(owner_index).or_default();
+            files.usual += active.usual_time();
+            files.sources.push(LentSource { active, number });
         }
         let mut awaited = Vec::new();
-        for (owner_index, sources) in jobs {
+        let mut wait = Duration::ZERO;
+        for (owner_index, SlowFiles { sources, usual }) in jobs {
             let pace = &self.owners[owner_index];
             if pace.is_punctual() {
                 awaited.push(pace.owner);
+                wait = wait.max(time.wait(usual));
             }
+            // Values of an undisturbed lane are as old as those of an undisturbed pass.
+            let until = limit + usual;
             let job = LaneJob { now, is_final: time.is_final, until, sources };
             if let Err(sources) = self.lanes.assign(pace.owner, job) {
                 for lent in sources {
@@ -322,6 +340,7 @@ impl Harvest {
                 }
             }
         }
+        let Some(wait_until) = time.clock.instant(began + wait) else { return };
         while awaited.iter().any(|owner| self.lanes.is_busy(*owner)) {
             let Some(report) = self.lanes.report_until(wait_until) else { return };
             self.take_report(report, now, reshaped);
@@ -348,9 +367,9 @@ impl Harvest {
                 let number = self.put_back(lent, now);
                 reshaped.extend(number.filter(|_| result.reshaped));
             }
-            LaneReport::Done { owner, is_complete } => {
+            LaneReport::Done { owner, outcome } => {
                 if let Some(pace) = self.owners.iter_mut().find(|pace| pace.owner == owner) {
-                    pace.note_slow_pass(is_complete, now.monotonic);
+                    pace.note_slow_pass(outcome, now.monotonic);
                 }
             }
         }
@@ -466,3 +485,6 @@ fn warn_of_slow_owner(owner: u32) {
          missing in records where that takes longer than a tenth of the interval"
     );
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use nix::sys::resource::{Usage, UsageWho, getrusage};
+use super::slow_lane::JobOutcome;
 
 /// Time that the files of a user spend in the slow lane at first. It is doubled each time that
 /// they come back within [`SLOW_MEMORY`].
@@ -146,17 +146,22 @@ impl OwnerPace {
         });
     }
 
-    /// Counts a pass of the slow lane over all files. A pass that took too long begins the stay
+    /// Counts a pass of the slow lane over all files. If the files took too long, the stay begins
     /// anew.
-    pub(super) fn note_slow_pass(&mut self, is_complete: bool, now: Duration) {
+    pub(super) fn note_slow_pass(&mut self, outcome: JobOutcome, now: Duration) {
         let Some(slow) = &mut self.slow else { return };
-        slow.is_punctual = is_complete;
-        if is_complete {
-            slow.pause = FIRST_PAUSE;
-        } else {
-            slow.until = now + slow.length;
-            slow.resumes = now + slow.pause;
-            slow.pause = (slow.pause * 2).min(LONGEST_PAUSE);
+        match outcome {
+            JobOutcome::InTime => {
+                slow.is_punctual = true;
+                slow.pause = FIRST_PAUSE;
+            }
+            JobOutcome::Preempted => {}
+            JobOutcome::TooLong => {
+                slow.is_punctual = false;
+                slow.until = now + slow.length;
+                slow.resumes = now + slow.pause;
+                slow.pause = (slow.pause * 2).min(LONGEST_PAUSE);
+            }
         }
     }
 
@@ -173,35 +178,6 @@ impl OwnerPace {
     pub(super) fn is_forgotten(&self, now: Duration) -> bool {
         self.slow.as_ref().is_none_or(|slow| now >= slow.until)
             && self.before.is_none_or(|(_, end)| now >= end + SLOW_MEMORY)
-    }
-}
-
-/// The work of the system for the calling thread up to a moment.
-#[derive(Debug, Default)]
-pub(super) struct ThreadUsage(Option<Usage>);
-
-/// Number of pages that may be mapped without being noticed.
-const FEW_FAULTS: i64 = 16;
-
-impl ThreadUsage {
-    pub(super) fn now() -> Self {
-        Self(getrusage(UsageWho::RUSAGE_THREAD).ok())
-    }
-
-    /// Returns true if no page of a file made the thread wait since then: it met no fault, or was
-    /// preempted and met few. Without a fault it waited for a processor, which the host of a
-    /// virtual machine may take without a switch of threads, or for a lock of this process.
-    pub(super) fn excludes_files(&self) -> bool {
-        let (Some(before), Some(now)) = (&self.0, Self::now().0) else { return false };
-        let major_faults = now.major_page_faults() - before.major_page_faults();
-        let minor_faults = now.minor_page_faults() - before.minor_page_faults();
-        if major_faults == 0 && minor_faults == 0 {
-            return true;
-        }
-        now.involuntary_context_switches() > before.involuntary_context_switches()
-            && now.voluntary_context_switches() == before.voluntary_context_switches()
-            && major_faults == 0
-            && minor_faults < FEW_FAULTS
     }
 }
 
@@ -233,25 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn waits_without_a_fault_are_not_for_files() {
-        let pause = || std::thread::sleep(Duration::from_millis(2));
-        pause();
-        // A fault of the test itself, such as one of its stack, may occur once.
-        let are_excluded = (0..10).any(|_| {
-            let usage = ThreadUsage::now();
-            pause();
-            usage.excludes_files()
-        });
-        assert!(are_excluded);
-    }
-
-    #[test]
-    fn many_faults_may_be_of_files() {
-        let usage = ThreadUsage::now();
-        // Large enough that the allocator maps fresh pages, and that 2 MiB pages still fault often.
-        let pages = vec![1u8; 64 << 20];
-        assert!(std::hint::black_box(&pages).contains(&1));
-        assert!(!usage.excludes_files());
+    fn late_passes_of_a_busy_machine_do_not_extend_a_stay() {
+        let mut pace = OwnerPace::new(1);
+        pace.slow_down(Duration::ZERO);
+        pace.note_slow_pass(JobOutcome::Preempted, 5_000 * MS);
+        assert!(pace.is_punctual() && pace.is_read_at(5_000 * MS));
+        assert!(pace.recover(FIRST_SPELL));
     }
 
     #[test]
@@ -263,12 +226,12 @@ mod tests {
             pace.slow_down(now);
             assert!(pace.is_slow() && pace.is_punctual() && pace.is_read_at(now));
             now += Duration::from_secs(5);
-            pace.note_slow_pass(false, now);
+            pace.note_slow_pass(JobOutcome::TooLong, now);
             assert!(!pace.is_punctual() && !pace.is_read_at(now));
             assert!(pace.is_read_at(now + FIRST_PAUSE));
             let since = now;
             while !pace.recover(now) {
-                pace.note_slow_pass(true, now);
+                pace.note_slow_pass(JobOutcome::InTime, now);
                 now += Duration::from_secs(1);
             }
             stays.push(now.saturating_sub(since).as_secs());

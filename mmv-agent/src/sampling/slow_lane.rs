@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
+use super::thread_usage::ThreadUsage;
 use crate::moment::Moment;
 use crate::source::{ActiveSource, Allowance, PassResult};
 use crate::threads;
@@ -46,9 +47,17 @@ pub(super) enum LaneReport {
     /// All sources of a job are back.
     Done {
         owner: u32,
-        /// True if all were read in time.
-        is_complete: bool,
+        outcome: JobOutcome,
     },
+}
+
+/// Whether all sources of a job were read in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JobOutcome {
+    InTime,
+    /// Too late for want of a processor: no page of a file made the thread wait.
+    Preempted,
+    TooLong,
 }
 
 /// The threads, by user.
@@ -139,24 +148,73 @@ fn run(owner: u32, jobs: &Receiver<LaneJob>, reports: &Sender<LaneReport>) {
     // The thread that started it may have real-time priority.
     threads::make_ordinary();
     for LaneJob { now, is_final, until, sources } in jobs {
-        let mut is_complete = true;
+        let mut outcome = JobOutcome::InTime;
+        let mut is_files_fault = false;
         for LentSource { active: mut source, number } in sources {
             let allowance = Allowance::until(until);
             let mut result = PassResult::default();
             if allowance.is_left() {
+                let usage = ThreadUsage::now();
                 result = source.harvest(now, is_final, &allowance);
+                is_files_fault |= !usage.excludes_files();
             }
             if !allowance.is_left() && !source.has_final_values() {
                 source.discard();
-                is_complete = false;
+                outcome = JobOutcome::Preempted;
             }
             let lent = LentSource { active: source, number };
             if reports.send(LaneReport::Read(lent, result)).is_err() {
                 return;
             }
         }
-        if reports.send(LaneReport::Done { owner, is_complete }).is_err() {
+        if outcome == JobOutcome::Preempted && is_files_fault {
+            outcome = JobOutcome::TooLong;
+        }
+        if reports.send(LaneReport::Done { owner, outcome }).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::source::tests::{active, counters_file};
+
+    /// Has a new lane read a source; returns the outcome.
+    fn outcome(active: Box<ActiveSource>, until: Instant) -> JobOutcome {
+        let mut lanes = SlowLanes::default();
+        assert!(lanes.is_free(1));
+        let sources = vec![LentSource { active, number: 0 }];
+        lanes.assign(1, LaneJob { now: Moment::START, is_final: false, until, sources }).unwrap();
+        loop {
+            let report = lanes.report_until(Instant::now() + Duration::from_secs(60));
+            if let LaneReport::Done { outcome, .. } = report.expect("an answer") {
+                return outcome;
+            }
+        }
+    }
+
+    #[test]
+    fn only_pages_that_have_to_be_found_make_a_late_job_slow() {
+        let dir = tempfile::tempdir().unwrap();
+        let small = counters_file(dir.path(), "small", 3);
+        assert_eq!(outcome(active(&small, 1), Instant::now()), JobOutcome::Preempted);
+        let large = counters_file(dir.path(), "large", 20_000);
+        let bytes = fs::read(&large).unwrap();
+        // The lane has to get a processor before the time is over.
+        assert!((0..200).any(|round| {
+            fs::write(&large, &bytes).unwrap();
+            let source = active(&large, 1);
+            let file = File::options().write(true).open(&large).unwrap();
+            // All its pages go.
+            file.set_len(0).unwrap();
+            file.set_len(bytes.len() as u64).unwrap();
+            let time = Duration::from_millis(1 + round % 8);
+            outcome(source, Instant::now() + time) == JobOutcome::TooLong
+        }));
     }
 }

@@ -1,7 +1,7 @@
 //! A file under harvest as the sampler sees it: its source and the values of the last pass.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Allowance, Fault, FileGaps, Gap, GapCause, PassOptions, PassReport, Source, Values};
 use crate::moment::Moment;
@@ -61,6 +61,9 @@ pub(crate) struct PassResult {
     pub(crate) finding: Option<Finding>,
 }
 
+/// Limit on the first pass beyond its usual time, which the loader takes.
+const MAX_FIRST_PASS: Duration = Duration::from_millis(20);
+
 /// Shortest time between two queries of a file's size and links. A truncation that costs a value
 /// is noticed in each pass.
 const STAT_INTERVAL: Duration = Duration::from_millis(50);
@@ -91,10 +94,18 @@ pub(crate) struct ActiveSource {
 }
 
 impl ActiveSource {
+    /// Creates a source, and reads its values once without using them: the page faults of a first
+    /// pass, which may wait for the lock of the address space, are those of the calling thread and
+    /// not of the sampler.
     pub(crate) fn new(ticket: Ticket, source: Arc<Source>, gaps: Arc<FileGaps>) -> Self {
+        let mut values = Values::new(source.plan());
+        let limit = usual_time(source.plan().len()) + MAX_FIRST_PASS;
+        let options = PassOptions { micros: 0, stat: false, retry: false };
+        // The sampler notices a fault as well.
+        let _ = source.harvest(&mut values, options, &Allowance::until(Instant::now() + limit));
         Self {
             ticket,
-            values: Values::new(source.plan()),
+            values,
             source,
             wanted: None,
             read: None,

@@ -1,12 +1,19 @@
-//! Tests of truncated files.
+//! Tests of truncated files and of page faults.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use mmv_format::mapping::guard;
+use mmv_writer::pcp::{IndomMetricExt as _, Instances, RegistryExt as _};
 use mmv_writer::{Counter, Registry};
+use nix::sys::resource::{UsageWho, getrusage};
+use pcp_types::Timestamp;
 
 use super::*;
+use crate::moment::Moment;
 
 fn open(path: &Path) -> Source {
     let limits = Limits::default();
@@ -85,4 +92,44 @@ fn without_a_look_at_the_file_a_new_generation_is_noticed() {
     file.read_exact_at(&mut byte, at).expect("read it");
     file.write_all_at(&byte.map(|byte| !byte), at).expect("write it");
     assert!(matches!(source.check(false), Err(Fault::Generation { .. })));
+}
+
+/// Returns the path of a file with a counter of this many instances.
+pub(crate) fn counters_file(directory: &Path, name: &str, counters: usize) -> PathBuf {
+    let registry =
+        Registry::builder(name).sealed().directory(directory).build().expect("a registry");
+    let names = (0..counters).map(|number| format!("n{number}"));
+    let indom = registry.indom("all").names(names).build().expect("a domain");
+    let _counters: Instances<Counter<u64>> =
+        registry.counter("counter").build_instances(&indom).expect("a metric");
+    let published = registry.publish().expect("a file");
+    // Withdrawing it removes the file of this name only.
+    let path = directory.join(format!("{name}.kept"));
+    fs::hard_link(published.path(), &path).expect("another name");
+    path
+}
+
+/// Returns a new source, as the loader makes it.
+pub(crate) fn active(path: &Path, ticket: Ticket) -> Box<ActiveSource> {
+    let gaps = FileGaps::new(path.file_name().expect("a name").to_owned());
+    Box::new(ActiveSource::new(ticket, Arc::new(open(path)), Arc::new(gaps)))
+}
+
+#[test]
+fn first_pass_after_loading_meets_no_page_fault() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = counters_file(dir.path(), "f", 50_000);
+    let loader = thread::spawn(move || active(&path, 1));
+    let mut active = loader.join().expect("a source");
+    let faults = || {
+        let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("usage");
+        usage.minor_page_faults() + usage.major_page_faults()
+    };
+    let before = faults();
+    let now = Moment { monotonic: Duration::from_secs(1), wall: Timestamp::EPOCH };
+    active.harvest(now, false, &Allowance::unlimited());
+    let met = faults() - before;
+    assert!(active.values(now).is_some());
+    // Some may be of the test's own stack; the values are on hundreds of pages.
+    assert!(met < 3, "{met} faults");
 }
