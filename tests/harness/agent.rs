@@ -181,11 +181,12 @@ impl Agent {
         })
     }
 
-    /// Waits until it has done something, and ends it by SIGTERM; or until it ends by itself.
+    /// Waits until it has done something, which may take work of idle priority, and ends it by
+    /// SIGTERM; or until it ends by itself.
     #[track_caller]
     pub(crate) fn terminate_after(&mut self, what: &str, is_done: impl Fn() -> bool) -> ExitStatus {
         let id = self.id();
-        let by_itself = wait::until(what, || match self.process.try_wait() {
+        let by_itself = wait::for_idle_work(what, || match self.process.try_wait() {
             Ok(None) => (is_done() && handles(id, Signal::SIGTERM)).then_some(None),
             ended => Some(ended.expect("the agent's status")),
         });
