@@ -309,12 +309,12 @@ fn assert_in_every_sample(facts: &Facts, metric: &str) {
 }
 
 /// Checks that a metric of another file is in all samples but that of the last values of a file
-/// that was replaced.
+/// that was replaced. A tick that is due at that time logs both.
 #[track_caller]
 fn assert_missing_in_last_values(facts: &Facts, metric: &str) {
     let values = samples(facts, metric);
     let missing = values.iter().filter(|value| value.is_none()).count();
-    assert_eq!(missing, 1, "{metric}: {values:?}");
+    assert!(missing <= 1, "{metric}: {values:?}");
 }
 
 #[track_caller]

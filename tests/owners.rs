@@ -20,13 +20,15 @@ use crate::harness::mmv_file::{image, set, with_first_discrete, without_prefix};
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
 use crate::harness::wait;
-use crate::self_monitoring::types;
+use crate::self_monitoring::{count_so_far, types};
 
 /// The user of the honest program.
 const VICTIM: u32 = 4_001;
 const ATTACKER: u32 = 4_002;
 const TRUE: u64 = 7;
 const FALSE: u64 = 666;
+/// Number of events of a storm of one user's files that are logged at least.
+const LOGGED_OF_STORM: usize = 1_000;
 
 const OPTIONS: [&str; 2] = ["--interval", "20ms"];
 
@@ -240,8 +242,14 @@ fn a_storm_of_one_users_files_costs_no_event_nor_line_of_another() {
         put(&scratch, "shop", VICTIM, b"MMV\0 but nothing else, and not all of it is zero");
         logged("not harvested file=shop", 1);
         fs::remove_file(scratch.mmv_dir().join("shop")).expect("remove a file");
-        // 200 events each, even if an agent on a busy machine misses most of them.
-        wait::until_true("a storm", || rounds.load(Ordering::Relaxed) > 30);
+        // 200 events each, of which an agent on a busy machine misses most.
+        for _ in 0..300 {
+            if count_so_far(&agent.archive(), "storm") >= LOGGED_OF_STORM {
+                break;
+            }
+            let before = rounds.load(Ordering::Relaxed);
+            wait::until_true("another round", || rounds.load(Ordering::Relaxed) > before);
+        }
     });
     assert!(agent.terminate().success(), "{}", agent.log());
     let events = types(&agent.archive());
@@ -251,7 +259,7 @@ fn a_storm_of_one_users_files_costs_no_event_nor_line_of_another() {
         expected.iter().chain(&["vanished"]).map(|kind| format!("{kind} shop")).collect();
     assert_eq!(of_victim, expected.iter().collect::<Vec<_>>());
     let of_storm = events.iter().filter(|event| event.contains(" storm")).count();
-    assert!((1_000..1_100).contains(&of_storm), "{of_storm}");
+    assert!((LOGGED_OF_STORM..1_100).contains(&of_storm), "{of_storm}");
 }
 
 fn limited(scratch: &Scratch, limits: &str) -> Agent {
@@ -521,9 +529,11 @@ fn metadata_counts_for_its_user_until_the_cut() {
         states += 1;
         sleep(Duration::from_millis(100));
     }
+    // The writer may be behind.
+    wait::until_true("the metadata", || metadata(&agent) >= 2_000_000);
     sleep(Duration::from_millis(300));
     let at_cut = metadata(&agent);
-    assert!((2_000_000..8_000_000).contains(&at_cut), "{at_cut}");
+    assert!(at_cut < 8_000_000, "{at_cut}");
     for state in 0..5 {
         put(&scratch, "swarm", ATTACKER, &with_instances(&scratch, &format!("t{state}")));
         sleep(Duration::from_millis(100));

@@ -74,6 +74,12 @@ fn events(base: &Path) -> Option<Vec<Event>> {
     Some(events)
 }
 
+/// Counts the events of files whose names begin so, in an archive that is being written.
+pub(crate) fn count_so_far(base: &Path, files: &str) -> usize {
+    let events = events(base).unwrap_or_default();
+    events.iter().filter(|event| event.file.starts_with(files)).count()
+}
+
 pub(crate) fn types(base: &Path) -> Vec<String> {
     let events = events(base).expect("a whole archive");
     events
