@@ -96,7 +96,7 @@ pub use crate::reader::column::Rows;
 pub use chunk::Chunk;
 pub use extremes::is_extreme;
 pub use instances::select_instances;
-pub use selection::{SelectedMetric, Selection};
+pub use selection::{SelectedInstances, SelectedMetric, Selection};
 pub use selector::{MetricLabels, Selector, SelectorError};
 
 /// A place between two records.

@@ -88,6 +88,12 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+impl From<pcp_archive::scan::SelectorError> for Failure {
+    fn from(error: pcp_archive::scan::SelectorError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
 impl From<pcp_archive::replay::ExpressionError> for Failure {
     fn from(error: pcp_archive::replay::ExpressionError) -> Self {
         Self::Usage(error.to_string())

@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 use pcp_archive::replay::expression::definitions;
 use pcp_archive::replay::{self, Expression, Replay};
 use pcp_archive::salvage::Loss;
-use pcp_archive::scan::{MetricLabels, Selection, Selector, SelectorError, select_instances};
+use pcp_archive::scan::{MetricLabels, Selection, Selector, select_instances};
 use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
 use pcp_types::names::selects;
 
@@ -41,7 +41,7 @@ pub(crate) fn select_metrics<'a>(
         selection.select("");
     }
     for name in names {
-        selector_of(name, source.metadata())?;
+        Selector::parse_in(name, source.metadata())?;
         if selection.select(name) == 0 {
             warn_of_unknown_metric(name, source.metadata());
         }
@@ -59,19 +59,6 @@ pub(crate) fn select_metrics<'a>(
         selection.select_instance(instance);
     }
     Ok(selection)
-}
-
-/// Parses a metric of the command line. A name that the archive has means that metric, even if it
-/// looks like a selector with labels.
-///
-/// # Errors
-///
-/// [`Failure::Usage`] for a text that is not a selector.
-pub(crate) fn selector_of(text: &str, metadata: &Metadata) -> Result<Selector, Failure> {
-    if metadata.metric_by_name(text).is_some() {
-        return Ok(Selector::of_name(text));
-    }
-    text.parse().map_err(|error: SelectorError| Failure::Usage(error.to_string()))
 }
 
 /// Warns of labels that no instance of the metrics has; false for a selector without labels,
@@ -193,7 +180,7 @@ pub(crate) fn select_with_derived<'a>(
         selection.select_defined("");
     }
     for name in names {
-        selector_of(name, selection.metadata())?;
+        Selector::parse_in(name, selection.metadata())?;
         // As in pmrep, a derived metric may be named as well.
         let is_derived = selection.derived().any(|metric| metric.name == *name);
         let found = selection.select(name) + selection.select_defined(name);

@@ -7,10 +7,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use pcp_archive::raw::IndomHistory;
 use pcp_archive::scan::histogram::HistogramLayout;
-use pcp_archive::scan::{Selector, SelectorError, select_instances};
+use pcp_archive::scan::{SelectedInstances, Selector, SelectorError, select_instances};
 use pcp_archive::{InstanceId, Metadata, MetricDesc, Pmid};
 
 /// Selects metrics and instances by name and labels.
@@ -20,40 +20,31 @@ pub struct MetricSelection {
     instances: Arc<[String]>,
 }
 
-/// A selector of metrics, and its text.
+/// The text of a selector of metrics.
 #[derive(Debug, Clone)]
-pub struct MetricText {
-    text: String,
-    selector: Selector,
-}
+pub struct MetricText(String);
 
 impl FromStr for MetricText {
     type Err = SelectorError;
 
     fn from_str(text: &str) -> Result<Self, SelectorError> {
-        Ok(Self { text: text.to_owned(), selector: text.parse()? })
+        text.parse::<Selector>()?;
+        Ok(Self(text.to_owned()))
     }
 }
 
 #[derive(Debug)]
 struct WantedMetric {
-    metric: MetricText,
+    text: String,
     /// Whether an archive has such a metric.
     is_found: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct SelectedMetrics {
-    /// `None` for all metrics with all their instances.
-    metrics: Option<HashMap<Pmid, SelectedInstances>>,
-}
-
-/// The instances of a metric that are selected, by the identities that names have at all times.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum SelectedInstances {
-    #[default]
+/// The metrics of an archive that are exported.
+#[derive(Debug)]
+pub(crate) enum ExportedMetrics {
     All,
-    Only(HashSet<InstanceId>),
+    Only(SelectedInstances),
 }
 
 impl MetricSelection {
@@ -62,7 +53,7 @@ impl MetricSelection {
     pub fn new(metrics: &[MetricText], instances: &[String]) -> Self {
         let metrics = metrics.iter();
         let metrics = metrics.map(|metric| WantedMetric {
-            metric: metric.clone(),
+            text: metric.0.clone(),
             is_found: AtomicBool::new(false),
         });
         Self { metrics: metrics.collect(), instances: instances.into() }
@@ -71,42 +62,34 @@ impl MetricSelection {
     /// Returns the texts that selected no metric of any archive so far.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         let unknown = self.metrics.iter().filter(|wanted| !wanted.is_found.load(Ordering::Relaxed));
-        unknown.map(|wanted| wanted.metric.text.as_str())
+        unknown.map(|wanted| wanted.text.as_str())
     }
 
-    pub(crate) fn in_archive(&self, metadata: &Metadata) -> SelectedMetrics {
+    pub(crate) fn in_archive(&self, metadata: &Metadata) -> ExportedMetrics {
         if self.metrics.is_empty() && self.instances.is_empty() {
-            return SelectedMetrics::default();
+            return ExportedMetrics::All;
         }
-        let mut selected: HashMap<Pmid, SelectedInstances> = HashMap::new();
+        let mut selected = SelectedInstances::default();
         for wanted in self.metrics.iter() {
-            // A name that the archive has is no selector, whatever it looks like.
-            let MetricText { text, selector } = &wanted.metric;
-            let name = Selector::of_name(text);
-            let selector = if metadata.metric_by_name(text).is_some() { &name } else { selector };
+            let Ok(selector) = Selector::parse_in(&wanted.text, metadata) else { continue };
             for (_, metric, instances) in selector.select(metadata) {
                 wanted.is_found.store(true, Ordering::Relaxed);
-                let more = instances.map_or(SelectedInstances::All, SelectedInstances::Only);
-                match selected.entry(metric.desc.pmid) {
-                    hashbrown::hash_map::Entry::Occupied(mut known) => known.get_mut().add(more),
-                    hashbrown::hash_map::Entry::Vacant(new) => {
-                        new.insert(more);
-                    }
-                }
+                selected.add(metric.desc.pmid, instances);
             }
         }
         if self.metrics.is_empty() {
-            let all = metadata.metrics().iter();
-            selected.extend(all.map(|metric| (metric.desc.pmid, SelectedInstances::All)));
+            for metric in metadata.metrics() {
+                selected.add(metric.desc.pmid, None);
+            }
         }
         if !self.instances.is_empty() {
-            for (pmid, instances) in &mut selected {
-                if let Some(named) = self.named_instances(*pmid, metadata) {
-                    instances.keep(&named);
+            for pmid in selected.metrics().collect::<Vec<_>>() {
+                if let Some(named) = self.named_instances(pmid, metadata) {
+                    selected.limit(pmid, &named);
                 }
             }
         }
-        SelectedMetrics { metrics: Some(selected) }
+        ExportedMetrics::Only(selected)
     }
 
     /// Returns the instances of a metric that are selected by name, of a labelled histogram also the
@@ -132,37 +115,19 @@ impl MetricSelection {
     }
 }
 
-impl SelectedMetrics {
-    /// Returns the selected instances of a metric; `None` if it is not selected.
-    pub(crate) fn instances(&self, pmid: Pmid) -> Option<SelectedInstances> {
-        match &self.metrics {
-            None => Some(SelectedInstances::All),
-            Some(metrics) => metrics.get(&pmid).cloned(),
-        }
-    }
-}
-
-impl SelectedInstances {
-    /// Returns whether the instance with an identity is selected; a metric without instances is.
-    pub(crate) fn has(&self, identity: Option<InstanceId>) -> bool {
-        match (self, identity) {
-            (Self::Only(only), Some(identity)) => only.contains(&identity),
-            _ => true,
-        }
-    }
-
-    fn add(&mut self, more: Self) {
-        match (&mut *self, more) {
-            (Self::All, _) => {}
-            (Self::Only(known), Self::Only(more)) => known.extend(more),
-            (Self::Only(_), Self::All) => *self = Self::All,
-        }
-    }
-
-    fn keep(&mut self, wanted: &HashSet<InstanceId>) {
+impl ExportedMetrics {
+    pub(crate) fn has(&self, pmid: Pmid) -> bool {
         match self {
-            Self::All => *self = Self::Only(wanted.clone()),
-            Self::Only(known) => known.retain(|id| wanted.contains(id)),
+            Self::All => true,
+            Self::Only(selected) => selected.has(pmid),
+        }
+    }
+
+    /// Returns the identities of the instances of a metric that are exported; `None` for all.
+    pub(crate) fn instances(&self, pmid: Pmid) -> Option<HashSet<InstanceId>> {
+        match self {
+            Self::All => None,
+            Self::Only(selected) => selected.of_metric(pmid).cloned(),
         }
     }
 }

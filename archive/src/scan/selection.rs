@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
 
 use super::{Selector, select_instances};
@@ -32,26 +33,80 @@ impl SelectedMetric {
     }
 }
 
+/// The selected metrics, and the identities of their instances where not all are selected.
+#[derive(Debug, Clone, Default)]
+pub struct SelectedInstances {
+    by_metric: HashMap<Pmid, Option<HashSet<InstanceId>>>,
+}
+
+impl SelectedInstances {
+    /// Adds instances of a metric to those that it has; `None` adds all. Returns whether the metric
+    /// was not selected before.
+    pub fn add(&mut self, pmid: Pmid, instances: Option<HashSet<InstanceId>>) -> bool {
+        match self.by_metric.entry(pmid) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(instances);
+                true
+            }
+            Entry::Occupied(mut occupied) => {
+                match (occupied.get_mut(), instances) {
+                    (Some(known), Some(more)) => known.extend(more),
+                    (known, _) => *known = None,
+                }
+                false
+            }
+        }
+    }
+
+    /// Removes the instances of a metric that are not among these.
+    pub fn limit(&mut self, pmid: Pmid, to: &HashSet<InstanceId>) {
+        match self.by_metric.get_mut(&pmid) {
+            Some(Some(known)) => known.retain(|id| to.contains(id)),
+            Some(all) => *all = Some(to.clone()),
+            None => {}
+        }
+    }
+
+    /// Returns the selected metrics, in no order.
+    pub fn metrics(&self) -> impl Iterator<Item = Pmid> {
+        self.by_metric.keys().copied()
+    }
+
+    /// Returns whether a metric is selected.
+    pub fn has(&self, pmid: Pmid) -> bool {
+        self.by_metric.contains_key(&pmid)
+    }
+
+    /// Returns the selected instances of a metric; `None` if they are not limited.
+    pub fn of_metric(&self, pmid: Pmid) -> Option<&HashSet<InstanceId>> {
+        self.by_metric.get(&pmid)?.as_ref()
+    }
+
+    fn remove(&mut self, pmid: Pmid) {
+        self.by_metric.remove(&pmid);
+    }
+}
+
 /// Metrics of one archive or several, chosen by name, and which of their instances.
 #[derive(Debug, Clone)]
 pub struct Selection<'a> {
     source: Source<'a>,
     metrics: Vec<SelectedMetric>,
-    selected: HashSet<Pmid>,
+    selected: SelectedInstances,
     /// Names or numbers; all instances if empty.
     instances: Vec<String>,
-    /// The instances of metrics that are selected by labels only.
-    labelled: HashMap<Pmid, HashSet<InstanceId>>,
 }
 
 impl<'a> Selection<'a> {
     /// Returns an empty selection of an archive, or of an [`ArchiveSet`](crate::ArchiveSet);
     /// metrics that are added to it have all their instances.
     pub fn new(source: impl Into<Source<'a>>) -> Self {
-        let metrics = Vec::new();
-        let selected = HashSet::new();
-        let instances = Vec::new();
-        Self { source: source.into(), metrics, selected, instances, labelled: HashMap::new() }
+        Self {
+            source: source.into(),
+            metrics: Vec::new(),
+            selected: SelectedInstances::default(),
+            instances: Vec::new(),
+        }
     }
 
     /// Adds a metric by its name, or all metrics below a name, or all whose
@@ -65,58 +120,25 @@ impl<'a> Selection<'a> {
     /// archive does not have, or a text that is no selector.
     pub fn select(&mut self, name: &str) -> usize {
         let metadata = self.source.metadata();
-        let is_name = metadata.metric_by_name(name).is_some();
-        let selector = name.parse::<Selector>().ok().filter(Selector::has_matchers);
-        let Some(selector) = selector.filter(|_| !is_name) else {
-            return self.select_all(name);
-        };
+        let Ok(selector) = Selector::parse_in(name, metadata) else { return 0 };
         let mut found = 0;
         for (leaf, metric, instances) in selector.select(metadata) {
             found += 1;
-            let pmid = metric.desc.pmid;
-            let is_new = self.selected.insert(pmid);
-            if is_new {
-                self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });
-            }
-            match (instances, self.labelled.get_mut(&pmid)) {
-                (Some(more), Some(instances)) => instances.extend(more),
-                (Some(instances), None) if is_new => {
-                    self.labelled.insert(pmid, instances);
-                }
-                _ => {}
-            }
-        }
-        found
-    }
-
-    fn select_all(&mut self, name: &str) -> usize {
-        let mut found = 0;
-        for (leaf, metric) in self.source.metadata().select(name) {
-            found += 1;
-            self.labelled.remove(&metric.desc.pmid);
-            if self.selected.insert(metric.desc.pmid) {
-                self.metrics.push(SelectedMetric { name: leaf.to_owned(), desc: metric.desc });
-            }
+            self.add(leaf, metric.desc, instances);
         }
         found
     }
 
     /// Adds a metric of which an expression needs these instances, or all.
     pub(crate) fn select_operand(&mut self, name: &str, needed: Option<&HashSet<InstanceId>>) {
-        let Some(metric) = self.source.metadata().metric_by_name(name) else { return };
-        let pmid = metric.desc.pmid;
-        if self.selected.insert(pmid) {
-            self.metrics.push(SelectedMetric { name: name.to_owned(), desc: metric.desc });
-            self.labelled.remove(&pmid);
-            self.labelled.extend(needed.map(|needed| (pmid, needed.clone())));
-            return;
+        if let Some(metric) = self.source.metadata().metric_by_name(name) {
+            self.add(name, metric.desc, needed.cloned());
         }
-        match (needed, self.labelled.get_mut(&pmid)) {
-            (Some(needed), Some(instances)) => instances.extend(needed),
-            (None, _) => {
-                self.labelled.remove(&pmid);
-            }
-            (Some(_), None) => {}
+    }
+
+    fn add(&mut self, name: &str, desc: MetricDesc, instances: Option<HashSet<InstanceId>>) {
+        if self.selected.add(desc.pmid, instances) {
+            self.metrics.push(SelectedMetric { name: name.to_owned(), desc });
         }
     }
 
@@ -135,7 +157,7 @@ impl<'a> Selection<'a> {
         self.metrics.retain(|metric| {
             let is_kept = is_wanted(metric);
             if !is_kept {
-                selected.remove(&metric.desc.pmid);
+                selected.remove(metric.desc.pmid);
             }
             is_kept
         });
@@ -166,15 +188,12 @@ impl<'a> Selection<'a> {
             if count > room {
                 for some in instances.iter().flat_map(|all| all.chunks(most)) {
                     let mut own = self.without_metrics();
-                    own.add_metric(metric);
-                    own.labelled.insert(pmid, some.iter().copied().collect());
+                    own.add(&metric.name, metric.desc, Some(some.iter().copied().collect()));
                     parts.push(own);
                 }
                 continue;
             }
-            part.add_metric(metric);
-            let labelled = self.labelled.get(&pmid).cloned();
-            part.labelled.extend(labelled.map(|instances| (pmid, instances)));
+            part.add(&metric.name, metric.desc, self.selected.of_metric(pmid).cloned());
             room -= count;
         }
         if !part.metrics.is_empty() {
@@ -185,11 +204,6 @@ impl<'a> Selection<'a> {
 
     fn without_metrics(&self) -> Self {
         Self { instances: self.instances.clone(), ..Self::new(self.source) }
-    }
-
-    fn add_metric(&mut self, metric: &SelectedMetric) {
-        self.selected.insert(metric.desc.pmid);
-        self.metrics.push(metric.clone());
     }
 
     /// Separates all archives by marks, which is PCP's rule.
@@ -208,7 +222,8 @@ impl<'a> Selection<'a> {
             let Some(wanted) = wanted else { continue };
             let mut read = HashSet::clone(&wanted);
             read.extend(others(metric));
-            self.labelled.insert(metric.desc.pmid, read);
+            self.selected.remove(metric.desc.pmid);
+            self.selected.add(metric.desc.pmid, Some(read));
             limited.insert(metric.desc.pmid, HashSet::clone(&wanted));
         }
         self.instances.clear();
@@ -236,7 +251,7 @@ impl<'a> Selection<'a> {
 
     /// Returns the instances of a metric that labels select; `None` if no labels are given.
     pub fn labelled_instances(&self, pmid: Pmid) -> Option<&HashSet<InstanceId>> {
-        self.labelled.get(&pmid)
+        self.selected.of_metric(pmid)
     }
 
     /// Returns the identities of the numbers of a metric's instances; `None` if they are the

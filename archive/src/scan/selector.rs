@@ -85,6 +85,16 @@ impl Selector {
         Self { name: name.to_owned(), matchers: Vec::new() }
     }
 
+    /// Parses a selector. A name that an archive has is no selector, whatever it looks like.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectorError`] for a text that is neither.
+    pub fn parse_in(text: &str, metadata: &Metadata) -> Result<Self, SelectorError> {
+        let is_name = metadata.metric_by_name(text).is_some();
+        if is_name { Ok(Self::of_name(text)) } else { text.parse() }
+    }
+
     /// Returns the name, branch or pattern; empty for all metrics.
     pub fn name(&self) -> &str {
         &self.name

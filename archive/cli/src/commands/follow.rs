@@ -20,7 +20,6 @@ use pcp_types::parse_interval;
 use crate::options::histograms::{DEFAULT_QUANTILES, names_buckets};
 use crate::options::{DisplayOptions, GapOptions, QuantileOptions, warn_of_unreadable};
 use crate::order::is_unnamed_machinery;
-use crate::selection::selector_of;
 use crate::text::{Output, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
 use crate::{Failure, time};
@@ -194,7 +193,7 @@ impl Arguments {
 
 /// Parses the metrics of the command line.
 fn selectors(texts: &[String], metadata: &Metadata) -> Result<Vec<Selector>, Failure> {
-    texts.iter().map(|text| selector_of(text, metadata)).collect()
+    texts.iter().map(|text| Ok(Selector::parse_in(text, metadata)?)).collect()
 }
 
 /// The archives of a directory, in the order of their start.

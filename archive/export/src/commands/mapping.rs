@@ -93,7 +93,7 @@ impl Arguments {
         let metadata = newest.metadata();
         let mut metrics: Vec<&Metric> = metadata.metrics().iter().collect();
         let selected = selection.in_archive(metadata);
-        metrics.retain(|metric| selected.instances(metric.desc.pmid).is_some());
+        metrics.retain(|metric| selected.has(metric.desc.pmid));
         metrics.sort_by(|one, other| one.names.first().cmp(&other.names.first()));
         for metric in metrics {
             let line = line(host, metric, metadata, newest.label().hostname.as_str(), &mapping);

@@ -17,7 +17,6 @@ use super::{Change, Counts, Number, Observation, Wanted};
 use crate::mapping::{
     HISTOGRAM_LABEL, Label, LabelledInstance, LeftOut, Mapping, MetricLabels, Role,
 };
-use crate::selection::SelectedInstances;
 
 /// Metrics and series at the time of a step.
 #[derive(Debug, Default)]
@@ -45,8 +44,9 @@ struct Metric {
     name: String,
     desc: MetricDesc,
     role: Role,
-    /// `None` if the metric is not wanted.
-    wanted: Option<SelectedInstances>,
+    is_wanted: bool,
+    /// The identities of the wanted instances; `None` for all.
+    instances: Option<HashSet<InstanceId>>,
     labels: Arc<[Label]>,
     /// In the order of the last record that had values.
     slots: Vec<InstanceSeries>,
@@ -146,12 +146,14 @@ impl Catalog {
         for metric in metadata.metrics() {
             let role = self.mapping.role(metric.desc.pmid);
             let family = self.mapping.role_family(role);
-            let is_wanted = family.is_none_or(&wanted.families);
-            let wanted = selected.instances(metric.desc.pmid).filter(|_| is_wanted);
+            let pmid = metric.desc.pmid;
+            let is_wanted = selected.has(pmid) && family.is_none_or(&wanted.families);
+            let instances = selected.instances(pmid);
             if let Some(known) = self.by_pmid.get(&metric.desc.pmid) {
                 if let Some(known) = self.metrics.get_mut(*known) {
                     known.role = role;
-                    known.wanted = wanted;
+                    known.is_wanted = is_wanted;
+                    known.instances = instances;
                 }
                 continue;
             }
@@ -162,7 +164,8 @@ impl Catalog {
                 name,
                 desc: metric.desc,
                 role,
-                wanted,
+                is_wanted,
+                instances,
                 labels: Arc::default(),
                 slots: Vec::new(),
                 version: self.version,
@@ -246,7 +249,7 @@ impl Catalog {
             return;
         };
         let Some(metric) = self.metrics.get_mut(place) else { return };
-        if metric.wanted.is_none() {
+        if !metric.is_wanted {
             return;
         }
         if let Role::LeftOut(reason) = metric.role {
@@ -277,9 +280,10 @@ impl Catalog {
         let has_same_common = source.labels.has_same_common(&before);
         let series = &mut self.series;
         let removed = &mut self.removed;
-        let wanted = metric.wanted.clone().unwrap_or_default();
+        let instances = &metric.instances;
         metric.slots.retain_mut(|slot| {
-            slot.is_wanted = wanted.has(slot.instance.and_then(|id| source.identity(id)));
+            slot.is_wanted =
+                is_wanted(instances.as_ref(), slot.instance.and_then(|id| source.identity(id)));
             if !slot.is_wanted {
                 output.end(slot, at.nanos);
                 slot.is_live = false;
@@ -367,7 +371,6 @@ impl Catalog {
             slots.iter().map(|slot| (slot.instance, *slot)).collect();
         let mut seen = HashSet::with_capacity(set.len());
         let source = Source::new(metric, &self.hostname, at);
-        let wanted = metric.wanted.clone().unwrap_or_default();
         let mut earlier = None;
         let mut now = Vec::with_capacity(set.len());
         for instance in set.instances().filter(|instance| seen.insert(*instance)) {
@@ -378,7 +381,7 @@ impl Catalog {
             let series = source.series(instance);
             let earlier = earlier.get_or_insert_with(|| EarlierInstances::new(metric, at.metadata));
             let from_zero = earlier.creation(series.instance_name.as_deref());
-            let is_wanted = wanted.has(series.identity);
+            let is_wanted = is_wanted(metric.instances.as_ref(), series.identity);
             let series = self.series.add(series);
             now.push(InstanceSeries { instance, series, is_wanted, is_live: false, from_zero });
         }
@@ -399,6 +402,14 @@ fn end(slots: &mut [InstanceSeries], at: i64, output: &mut Output) {
     for slot in slots {
         output.end(slot, at);
         slot.is_live = false;
+    }
+}
+
+/// Returns whether an instance with an identity is wanted; a metric without instances is.
+fn is_wanted(instances: Option<&HashSet<InstanceId>>, identity: Option<InstanceId>) -> bool {
+    match (instances, identity) {
+        (Some(instances), Some(identity)) => instances.contains(&identity),
+        _ => true,
     }
 }
 
