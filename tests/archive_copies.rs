@@ -35,7 +35,7 @@ fn pmlogcheck_finds_nothing_new_in_copies_of_either_version() {
 }
 
 #[test]
-fn pmdumplog_prints_the_records_of_copies_as_those_of_the_originals() {
+fn pmdumplog_prints_the_same_records_of_copies() {
     let Some(oracle) = Oracle::find() else { return };
     for archive in corpus::archives() {
         if archive.name == STALE_BLOCK_TYPES {

@@ -248,7 +248,7 @@ fn a_name_is_selected_by_the_text_that_is_shown() {
 }
 
 #[test]
-fn a_label_set_that_is_not_utf_8_or_not_json_costs_that_set_alone() {
+fn label_set_that_is_not_utf_8_or_json_costs_itself_alone() {
     let scratch = Scratch::new();
     let base = archive(&scratch, &[("\"west\"", b"\"we\xfft\""), ("\"item\"", b"'item'")]);
     let output = mmv_archive(&[OsStr::new("metrics"), OsStr::new("--json"), base.as_os_str()]);

@@ -227,7 +227,7 @@ fn the_header_compiles_after_pcps_own_in_every_standard() {
 }
 
 #[test]
-fn a_program_compiled_for_libpcp_mmv_writes_the_same_bytes_on_ours() {
+fn program_compiled_for_libpcp_mmv_writes_the_same_bytes() {
     let Some(oracle) = Oracle::find() else { return };
     let (theirs, ours) = (Scratch::new(), Scratch::new());
     for mode in ["make", "refuse", "interval", "stop", "forked"] {

@@ -53,7 +53,7 @@ fn assert_same_account(oracle: &Oracle, archive: &Path) {
 }
 
 #[test]
-fn pmval_pmrep_pmlogsummary_and_pmlogextract_work_on_our_archives() {
+fn pmval_pmrep_pmlogsummary_and_pmlogextract_read_archives() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 42)]), "app");

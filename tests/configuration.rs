@@ -143,7 +143,7 @@ fn labels_and_interval_of_the_file_are_those_of_the_archive() {
 }
 
 #[test]
-fn on_sighup_the_file_is_read_again_and_a_wrong_one_changes_nothing() {
+fn sighup_rereads_the_file_and_a_wrong_one_changes_nothing() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
@@ -236,7 +236,7 @@ fn on_sighup_events_go_on_as_they_began() {
 }
 
 #[test]
-fn on_sighup_only_the_interval_of_the_agents_own_metrics_changes() {
+fn sighup_changes_the_interval_of_own_metrics_alone() {
     for [before, later] in [[true, false], [false, true]] {
         let scratch = Scratch::new();
         let text = |interval, own| format!("interval = \"{interval}\"\nown-metrics = {own}\n");

@@ -40,7 +40,7 @@ const KNOWN: [Known; 2] = [
 ];
 
 #[test]
-fn known_events_in_archives_of_pmlogger_are_among_the_first_changes() {
+fn known_events_of_pmlogger_archives_are_among_first_changes() {
     let Some(corpus) = Corpus::find() else { return };
     for known in KNOWN {
         let mut command = Command::new(binaries::mmv_archive());

@@ -101,7 +101,7 @@ fn stopped_for(time: Duration) -> (Vec<String>, usize) {
 }
 
 #[test]
-fn an_agent_stopped_for_long_marks_the_gap_and_logs_nothing_of_it() {
+fn agent_stopped_for_long_marks_the_gap_and_logs_nothing() {
     let (values, marks) = stopped_for(Duration::from_millis(1600));
     assert_eq!(values, [number("3"), number("5")]);
     assert_eq!(marks, 1);
@@ -115,7 +115,7 @@ fn agent_stopped_for_some_intervals_counts_them() {
 }
 
 #[test]
-fn an_invalid_file_that_appears_while_the_agent_runs_is_harmless() {
+fn invalid_file_that_appears_while_running_is_harmless() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
     let mut agent = Agent::start(&scratch);

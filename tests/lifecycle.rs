@@ -175,7 +175,7 @@ fn dead_program_with_the_process_flag_leaves_last_values() {
 }
 
 #[test]
-fn a_program_that_stops_the_proper_way_ends_as_one_that_is_killed() {
+fn program_that_stops_properly_ends_as_a_killed_one() {
     let Some(oracle) = Oracle::find() else { return };
     let scratch = Scratch::new();
     scratch.install_bytes(&image(10, 1, &[("steady", 8)]), "other");
@@ -215,12 +215,12 @@ fn a_full_disk_costs_samples_and_one_mark() {
 }
 
 #[test]
-fn on_sigterm_the_last_sample_and_the_last_index_entry_are_written() {
+fn sigterm_writes_the_last_sample_and_index_entry() {
     ends_with_a_last_sample(Signal::SIGTERM);
 }
 
 #[test]
-fn on_sigint_the_last_sample_and_the_last_index_entry_are_written() {
+fn sigint_writes_the_last_sample_and_index_entry() {
     ends_with_a_last_sample(Signal::SIGINT);
 }
 

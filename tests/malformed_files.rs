@@ -50,7 +50,7 @@ fn bad_files_of_the_corpus_harm_no_other() {
 }
 
 #[test]
-fn files_broken_in_one_place_get_their_verdict_and_harm_no_other() {
+fn files_broken_in_one_place_get_a_verdict_and_harm_no_other() {
     let good = image(0, 7, &[("first", 1), ("second", 2)]);
     let at = |offset: usize, bytes: &[u8]| patched(&good, offset, bytes);
     let files = [

@@ -120,7 +120,7 @@ fn no_user_takes_the_names_of_anothers_program_in_any_form() {
 }
 
 #[test]
-fn a_file_of_root_that_another_user_names_takes_no_names_of_a_third() {
+fn linked_file_of_root_takes_no_names_of_a_third_user() {
     if !is_root() {
         return;
     }
@@ -204,7 +204,7 @@ impl Drop for SetOnDrop<'_> {
 }
 
 #[test]
-fn a_storm_of_one_users_files_costs_no_event_nor_line_of_another() {
+fn storm_of_one_users_files_costs_others_no_event_or_line() {
     if !is_root() {
         return;
     }
@@ -315,7 +315,7 @@ fn newest_files_of_the_largest_user_give_way() {
 }
 
 #[test]
-fn a_user_gets_no_names_while_the_program_that_has_them_restarts() {
+fn user_gets_no_names_of_a_program_that_restarts() {
     if !is_root() {
         return;
     }

@@ -78,7 +78,7 @@ fn quantiles_of_a_harvested_histogram_are_the_recorded_ones() {
 
 /// By the agent's events: when a run ended, and that the next counted from 0.
 #[test]
-fn quantiles_over_a_restart_are_those_of_the_values_of_both_runs() {
+fn quantiles_over_a_restart_are_of_the_values_of_both_runs() {
     let scratch = Scratch::new();
     let options = ["--interval", "50ms", "--events", "true"];
     let mut agent = Agent::start_with(&scratch, &options);
@@ -290,7 +290,7 @@ fn answers<'a>(
 
 /// The labels of the facade are labels of the instances, which selectors in braces select.
 #[test]
-fn instances_of_the_facades_metrics_are_selected_by_their_labels() {
+fn instances_of_the_facade_are_selected_by_labels() {
     let scratch = Scratch::new();
     let file =
         Registry::builder("web").directory(scratch.mmv_dir()).announce_interval(Duration::ZERO);

@@ -165,7 +165,7 @@ fn unwritable_state_file_is_reported() {
 }
 
 #[test]
-fn a_second_agent_in_the_same_directory_fails_and_names_the_first() {
+fn second_agent_in_a_directory_fails_and_names_the_first() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let first = Agent::start(&scratch);

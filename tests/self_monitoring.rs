@@ -200,7 +200,7 @@ fn the_life_of_a_file_is_logged_as_events() {
 }
 
 #[test]
-fn samples_that_cannot_be_taken_are_counted_and_a_gap_to_readers() {
+fn samples_not_taken_are_counted_and_a_gap_to_readers() {
     let scratch = Scratch::new();
     let path = scratch.install_bytes(&image(9, 1, &[("requests", 1000)]), "app");
     scratch.install_bytes(&image(10, 1, &[("steady", 5)]), "other");
@@ -613,7 +613,7 @@ fn a_new_file_of_the_agent_itself_is_no_loss() {
 }
 
 #[test]
-fn without_a_place_for_its_file_an_agent_warns_once_and_continues() {
+fn agent_without_a_place_for_its_file_warns_once() {
     let scratch = Scratch::new();
     fs::remove_dir(scratch.mmv_dir()).expect("remove the directory");
     let mut agent = Agent::start_with(&scratch, &WITH_OWN_METRICS);

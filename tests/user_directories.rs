@@ -257,7 +257,7 @@ fn program_without_a_directory_says_what_to_set() {
 }
 
 #[test]
-fn a_program_with_more_rights_than_its_caller_trusts_no_variable() {
+fn program_with_more_rights_than_its_caller_trusts_nothing() {
     let home = Home::new(&[("HOME", "home"), ("XDG_RUNTIME_DIR", "run/me")]);
     let flags = statvfs(home.scratch.path()).expect("statvfs").flags();
     if uses_the_systems() || !geteuid().is_root() || flags.contains(FsFlags::ST_NOSUID) {

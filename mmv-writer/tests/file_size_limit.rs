@@ -128,7 +128,7 @@ fn strict_registry_reports_a_limit_that_is_too_low() {
 }
 
 #[test]
-fn a_limit_that_is_lowered_later_is_an_error_of_the_registration() {
+fn limit_lowered_later_is_an_error_of_the_registration() {
     let directory = tempfile::tempdir().unwrap();
     let lines = lines(&run("lowered_later", directory.path(), 100_000, Stdio::piped()));
     let [line] = &lines[..] else { panic!("{lines:?}") };

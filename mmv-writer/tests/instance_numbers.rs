@@ -150,7 +150,7 @@ fn of_two_names_with_one_hash_each_has_a_number_of_its_own() {
 }
 
 #[test]
-fn a_number_that_the_program_states_is_never_that_of_another_name() {
+fn stated_number_is_never_that_of_another_name() {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::builder("app").sealed().directory(directory.path()).build().unwrap();
     let hashed = sealed(&["ann"])["ann"];

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_has_what_was_certainly_added_and_no_more_than_possibly() {
+    fn counter_is_between_certain_and_possible_additions() {
         let segments = segments(&[(What::Add, 5), (What::Add, 7), (What::Add, 1)]);
         let [counter] = &segments[..] else { panic!("{segments:?}") };
         let permitted =

@@ -95,7 +95,7 @@ fn truncate(file: &Path, len: u64) {
 }
 
 #[test]
-fn a_directory_that_is_removed_is_made_again_with_lock_and_archive() {
+fn removed_directory_is_made_again_with_lock_and_archive() {
     let scratch = Scratch::new();
     let (mut agent, base) = start(&scratch, &[]);
     let host = base.parent().expect("a directory");
@@ -194,7 +194,7 @@ fn limit_on_the_size_of_files_begins_further_volumes() {
 }
 
 #[test]
-fn names_of_archives_are_not_given_again_after_they_were_deleted() {
+fn names_of_deleted_archives_are_not_given_again() {
     let scratch = Scratch::new();
     let (mut agent, first) = start(&scratch, &[]);
     let mut names = vec![first.clone()];

@@ -37,7 +37,7 @@ pub(super) fn let_others_in(scratch: &Scratch) -> bool {
 }
 
 #[test]
-fn signals_that_arrive_while_the_agent_starts_wait_until_it_runs() {
+fn signals_during_the_start_wait_until_the_agent_runs() {
     let scratch = Scratch::new();
     scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
     let [fifo, file] = ["agent.toml", "file"].map(|name| scratch.path().join(name));

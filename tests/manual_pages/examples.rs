@@ -23,7 +23,7 @@ fn subcommands(program: &Command) -> Vec<Command> {
 }
 
 #[test]
-fn each_command_has_two_to_five_examples_and_one_of_itself_first() {
+fn each_command_has_two_to_five_examples_with_itself_first() {
     for command in commands() {
         let Ending { examples, .. } = Ending::of(&command);
         let name = name(&command);

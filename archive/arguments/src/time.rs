@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_relative_or_since_1970_depending_on_the_option() {
+    fn bare_number_is_relative_or_since_1970_by_option() {
         let timestamp = parse_timestamp("1700000001.000000007", &frame()).unwrap();
         assert_eq!(timestamp, Timestamp::new(1_700_000_001, 7).unwrap());
         assert_eq!(parse_timestamp("+2", &frame()).unwrap().seconds(), 1_700_000_002);

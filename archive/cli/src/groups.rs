@@ -43,7 +43,7 @@ mod tests {
     use crate::page::series::max_series;
 
     #[test]
-    fn metrics_are_read_in_groups_of_which_none_has_too_many_columns() {
+    fn metrics_are_read_in_groups_of_limited_columns() {
         let names: Vec<_> = (0..300).map(|item| format!("many.m{item}")).collect();
         let mut builder = Builder::new();
         for name in &names {

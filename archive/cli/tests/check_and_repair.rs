@@ -93,7 +93,7 @@ fn repair_prints_what_is_kept_and_lost() {
 }
 
 #[test]
-fn repair_names_the_archive_of_the_records_whose_time_steps_back() {
+fn repair_names_the_archive_of_records_that_step_back() {
     let (directory, base) = archive();
     let path = base.with_extension("0");
     let mut bytes = fs::read(&path).unwrap();

@@ -191,7 +191,7 @@ mmv.acme, 2023-11-14
 }
 
 #[test]
-fn a_number_of_rows_chooses_a_round_interval_of_a_second_or_more() {
+fn number_of_rows_chooses_a_round_interval_from_a_second() {
     let (_directory, base) = archive();
     for (window, rows, interval) in [
         (["-S", "0s"], "2", "30s"),

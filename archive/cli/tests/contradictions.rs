@@ -133,7 +133,7 @@ fn a_copy_of_archives_with_other_types_has_all_values() {
 }
 
 #[test]
-fn a_copy_of_everything_is_refused_and_one_of_other_metrics_made() {
+fn copy_of_everything_is_refused_and_of_others_made() {
     let directory = directory();
     for command in [&["extract", ".", "-o", "copy"][..], &["convert", ".", "-o", "copy"]] {
         let output = run(directory.path(), command[0], &command[1..]);

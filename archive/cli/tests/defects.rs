@@ -180,7 +180,7 @@ fn the_metadata_of_an_archive_without_a_whole_record_is_printed() {
 }
 
 #[test]
-fn index_entries_beyond_a_file_and_of_missing_volumes_are_marked() {
+fn index_entries_beyond_files_and_volumes_are_marked() {
     let (_directory, base) = archive();
     let index = base.with_extension("index");
     let bytes = fs::read(&index).unwrap();

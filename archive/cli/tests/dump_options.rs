@@ -96,7 +96,7 @@ fn change_index(base: &Path, at: usize, new: &[u8]) {
 const BEFORE_SECOND_ENTRY: [u8; 12] = [0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 0x3b, 0x9a, 0xc9, 0xff];
 
 #[test]
-fn an_index_entry_that_steps_back_in_time_is_printed_with_an_error() {
+fn index_entry_that_steps_back_is_printed_with_an_error() {
     let (_directory, base) = archive(&[0, 1, 2, 3]);
     let whole = dump(&base, &["-t"]);
     assert_eq!(whole.status.code(), Some(0));

@@ -162,7 +162,7 @@ fn with_event_metrics(builder: Builder) -> Builder {
 }
 
 #[test]
-fn a_picture_of_a_histogram_has_the_restarts_of_its_program_alone() {
+fn picture_of_a_histogram_has_restarts_of_its_program_alone() {
     let restarted = |file| (4, "restarted", file, 13, None);
     let mut builder = with_event_metrics(Builder::named("two"));
     for program in ["shop", "cart"] {

@@ -126,7 +126,7 @@ fn an_at_sign_stands_for_the_archives_of_the_agent() {
 }
 
 #[test]
-fn json_lines_have_logged_values_and_continue_in_the_next_archive() {
+fn json_lines_are_logged_values_and_go_on_in_the_next_archive() {
     let directory = tempfile::tempdir().unwrap();
     let mut first = Logger::new(&directory.path().join("20231114.1"), 0);
     first.write(0, 1, 100);

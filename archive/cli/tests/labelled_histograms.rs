@@ -221,7 +221,7 @@ fn buckets_have_the_labels_of_their_histogram() {
 }
 
 #[test]
-fn expressions_have_the_quantiles_of_the_histograms_with_the_labels() {
+fn expressions_have_quantiles_of_histograms_with_labels() {
     let (_directory, base) = archive();
     let value = |arguments: &[&str]| ends(&base, arguments)[1].clone();
     let of_a = r#"quantile(0.99, web.latency{path="/a"})"#;

@@ -186,7 +186,7 @@ fn expressions_select_by_labels() {
 }
 
 #[test]
-fn an_expression_has_the_instances_that_its_metric_is_not_shown_of() {
+fn expression_has_instances_its_metric_is_not_shown_of() {
     let (_directory, base) = archive();
     let selector = r#"shop.requests{code="503"}"#;
     let csv = |arguments: &[&str]| {

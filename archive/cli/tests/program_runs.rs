@@ -161,7 +161,7 @@ fn no_instance_has_a_rate_over_the_fall_of_another() {
 /// All names of the domain are known from the start; those of 6..7 and 8..11 are logged from 60 s
 /// and 70 s on, of a program that began after 50 s.
 #[test]
-fn rates_of_buckets_of_a_fixed_domain_add_up_to_what_they_counted() {
+fn rates_of_buckets_of_a_fixed_domain_add_up_to_counts() {
     let (_directory, base) = shop(true);
     let rates = report(&base, &["mmv.shop.latency.bucket", "--rate"]);
     let counted = |bucket: usize, rows: std::ops::Range<usize>| -> u64 {

@@ -146,7 +146,7 @@ fn some_time_ago_begins_the_first_interval() {
 }
 
 #[test]
-fn a_rate_of_a_program_over_a_mark_is_of_the_time_that_was_observed() {
+fn rate_over_a_mark_is_of_the_observed_time() {
     let rates = |name: &str, second: i64, options: &[&str]| -> String {
         let (_directory, base) = archive_of(name);
         let at = format!("@{}.000000001", 1_700_000_000 + second);
@@ -253,7 +253,7 @@ fn instance_that_a_program_creates_counts_from_zero() {
 }
 
 #[test]
-fn instance_selected_by_its_label_counts_from_zero_as_by_its_name() {
+fn instance_selected_by_label_counts_from_0_as_by_name() {
     let archive = requests().finish();
     for window in [&["-S", "+0s"][..], &["-S", "+2s"], &["-S", "+3s"]] {
         let rates = |metric: &[&str]| {
@@ -271,7 +271,7 @@ fn instance_selected_by_its_label_counts_from_zero_as_by_its_name() {
 }
 
 #[test]
-fn summary_of_a_selected_instance_is_that_of_the_instance_among_all() {
+fn selected_instance_is_summarized_as_among_all() {
     let archive = requests().finish();
     let summary = |metric: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));

@@ -26,7 +26,7 @@ fn write(base: &Path, from: i32) {
 }
 
 #[test]
-fn a_report_of_a_list_is_one_timeline_with_a_mark_between_archives() {
+fn report_of_a_list_is_one_timeline_with_marks_between() {
     let directory = three();
     let csv = |archives| {
         let arguments = ["report", archives, "acme", "-t", "5s", "--format", "csv", "-Z", "UTC"];
@@ -145,7 +145,7 @@ fn an_extract_of_a_window_has_its_bounds_in_json() {
 }
 
 #[test]
-fn archives_appear_when_complete_and_are_replaced_only_with_force() {
+fn archives_appear_complete_and_are_replaced_only_by_force() {
     let directory = three();
     let status = |arguments: &[&str]| run(directory.path(), arguments).status.code();
     let before = std::fs::read(directory.path().join("a.0")).unwrap();
@@ -204,7 +204,7 @@ fn a_conversion_to_version_2_and_back_has_the_same_content() {
 }
 
 #[test]
-fn the_directory_of_the_only_host_is_found_and_others_are_listed() {
+fn directory_of_the_only_host_is_found_and_others_listed() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(directory.path().join("archives/web")).unwrap();
     write(&directory.path().join("archives/web/a"), 0);

@@ -33,7 +33,7 @@ fn clock_set_back() -> (TestArchive, u64) {
 }
 
 #[test]
-fn copies_of_a_record_that_steps_back_have_all_values_and_are_sound() {
+fn copies_of_a_record_that_steps_back_are_whole_and_sound() {
     let (archive, offset) = clock_set_back();
     let commands: [(&[&str], usize); 6] = [
         (&["extract", "a", "-o", "copy"], 8),
@@ -86,7 +86,7 @@ fn times_after_2038_are_an_impossible_request_for_version_2() {
 }
 
 #[test]
-fn names_that_version_2_has_no_room_for_are_shortened_with_a_note() {
+fn names_too_long_for_version_2_are_shortened_with_a_note() {
     let directory = test_archives::scratch();
     let host = format!("{}.example.com", "h".repeat(70));
     let zone = "CET-1CEST,M3.5.0/02:00:00,M10.5.0/03:00:00";

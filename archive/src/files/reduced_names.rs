@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reduced_archive_has_the_name_of_the_original_and_its_interval() {
+    fn reduced_archive_is_named_by_original_and_interval() {
         let original = Path::new("dir.1h/20261127.00.10");
         let minutes = reduced_base(original, Duration::from_secs(60));
         assert_eq!(minutes, Path::new("dir.1h/20261127.00.10.1m"));

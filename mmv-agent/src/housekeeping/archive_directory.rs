@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn archive_without_metadata_is_superseded_by_one_of_another_interval() {
+    fn archive_without_metadata_gives_way_to_any_interval() {
         let dir = tempfile::tempdir().unwrap();
         touch(
             dir.path(),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_of_repairs_are_abandoned_when_their_process_is_gone() {
+    fn directories_of_repairs_are_abandoned_without_a_process() {
         let dir = tempfile::tempdir().unwrap();
         let step = dir.path().join("step-1");
         fs::create_dir(&step).unwrap();

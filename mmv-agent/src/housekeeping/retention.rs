@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_are_reduced_by_their_age_and_deleted_after_the_last_tier() {
+    fn archives_are_reduced_by_age_and_deleted_after_the_last_tier() {
         let retention = Retention { size: None, free: None, ..Retention::default() };
         let minute = Duration::from_secs(60);
         let hour = Duration::from_secs(3600);

@@ -117,7 +117,7 @@ fn instance_created_again_is_not_logged_as_the_removed_one() {
 }
 
 #[test]
-fn instance_created_again_above_its_former_value_is_counted_from_0() {
+fn instance_created_again_above_its_old_value_counts_from_0() {
     // With a pause it gets its former entry back.
     for pause in [Duration::ZERO, REUSE_DELAY + REUSE_DELAY / 2] {
         let mut rig = Rig::new();

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_on_the_size_is_exceeded_and_larger_ones_give_more_room() {
+    fn size_limits_are_kept_and_larger_ones_give_more_room() {
         let mut before = [0; 3];
         let mut smallest = None;
         for limit in (0..1 << 12).map(|step| step * (16 << 10)) {

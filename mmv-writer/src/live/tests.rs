@@ -644,7 +644,7 @@ fn growth_is_announced_a_while_after_the_file_became_longer() {
 }
 
 #[test]
-fn changes_are_announced_at_once_and_then_at_the_pace_that_was_set() {
+fn changes_are_announced_at_once_and_then_at_the_set_pace() {
     let directory = directory();
     let pace = Duration::from_millis(40);
     let registry = builder(&directory).announce_interval(pace).build().unwrap();
@@ -785,7 +785,7 @@ fn reader_sees_no_half_change_of_10_000_instances() {
 }
 
 #[test]
-fn a_reader_never_takes_an_instance_for_one_that_was_in_its_place() {
+fn reader_never_takes_an_instance_for_its_predecessor() {
     let directory = directory();
     let builder = builder(&directory).announce_interval(Duration::from_millis(5)).max_instances(64);
     let registry = builder.build().unwrap();

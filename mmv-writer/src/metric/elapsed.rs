@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_running_interval_shows_its_start_and_a_closed_one_its_length() {
+    fn running_interval_shows_its_start_and_closed_its_length() {
         let mut busy = Elapsed::noop();
         let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         busy.begin();

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn each_running_thread_has_a_number_of_its_own_until_there_are_none() {
+    fn running_threads_have_own_numbers_until_none_are_left() {
         const THREADS: usize = 70;
         let barrier = Barrier::new(THREADS);
         let mut numbers: Vec<usize> = std::thread::scope(|scope| {

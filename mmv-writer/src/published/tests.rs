@@ -183,7 +183,7 @@ fn a_missing_directory_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_forked_child_counts_for_itself_and_withdraws_and_adds_nothing() {
+fn forked_child_counts_alone_and_neither_withdraws_nor_adds() {
     let directory = directory();
     let sealed = registry(&directory);
     let sealed_count = sealed.counter("c").build().unwrap();
@@ -244,7 +244,7 @@ fn a_lenient_registry_is_published_where_possible() {
 }
 
 #[test]
-fn a_lenient_registry_whose_file_cannot_be_renamed_is_not_published() {
+fn lenient_registry_that_cannot_be_renamed_is_unpublished() {
     let directory = directory();
     let builder = Registry::builder("app").directory(directory.path()).sealed();
     let (strict, lenient) = (builder.clone().build().unwrap(), builder.lenient().build().unwrap());

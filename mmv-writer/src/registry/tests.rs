@@ -607,7 +607,7 @@ fn a_histogram_is_registered_completely_or_not_at_all() {
 }
 
 #[test]
-fn a_histogram_of_many_chunks_counts_in_the_cells_that_readers_see() {
+fn histogram_of_many_chunks_counts_in_cells_readers_see() {
     let directory = directory();
     for isolated in [false, true] {
         let registry = registry(&directory);

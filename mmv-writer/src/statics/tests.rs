@@ -84,7 +84,7 @@ fn a_static_that_cannot_be_registered_counts_further() {
 }
 
 #[test]
-fn no_count_of_many_threads_is_lost_while_a_static_is_registered() {
+fn no_count_is_lost_while_a_static_is_registered() {
     const THREADS: u64 = 4;
     const EACH: u64 = 20_000;
     macro_rules! rounds {

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn absences_are_cut_out_of_metrics_without_the_name_of_the_program() {
+    fn absences_are_cut_out_of_metrics_without_a_program_name() {
         let rows = (0..100).map(|second| {
             let mut cells = vec![("mmv.other.total", Cell::from(5 * second))];
             let since = if second < 40 { 0 } else { 50 };

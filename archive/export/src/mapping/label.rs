@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn host_and_instance_are_labels_unless_the_archive_has_these_labels() {
+    fn host_and_instance_labels_give_way_to_those_of_the_archive() {
         assert_eq!(labels(&[], None), pairs(&[("hostname", "web1")]));
         assert_eq!(
             labels(&[], Some((3, "sda"))),

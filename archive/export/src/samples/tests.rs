@@ -144,7 +144,7 @@ fn an_instance_with_another_number_is_the_same_series() {
 }
 
 #[test]
-fn a_program_that_began_to_count_has_a_zero_before_its_first_value() {
+fn program_that_began_to_count_has_a_zero_before_its_value() {
     let directory = tempfile::tempdir().unwrap();
     let values = |orders, queue| [("mmv.shop.orders", orders), ("mmv.shop.queue", queue)];
     let builder = begin(&directory.path().join("a"))
@@ -291,7 +291,7 @@ fn the_histograms_of_instances_have_their_labels() {
 }
 
 #[test]
-fn histograms_keep_their_labels_where_numbers_change_their_names() {
+fn histograms_keep_labels_where_numbers_change_names() {
     let directory = tempfile::tempdir().unwrap();
     let mut archive = begin(&directory.path().join("a"))
         .metric("shop.size.bucket", "u64 counter count")

@@ -226,7 +226,7 @@ fn rows_have_the_labels_that_all_their_metrics_have() {
 }
 
 #[test]
-fn files_are_of_one_day_and_archive_and_a_second_run_makes_the_same() {
+fn files_are_of_a_day_and_archive_and_the_same_each_run() {
     let place = FileTarget::new();
     for (name, from) in [("a", 6_000), ("b", 7_000)] {
         // 6 400 s after the start of the tests is midnight.
@@ -390,7 +390,7 @@ fn buckets_are_rows_with_bounds_and_labels_of_their_histogram() {
 }
 
 #[test]
-fn a_counter_that_appears_in_a_running_program_has_a_row_of_zeros() {
+fn counter_that_appears_in_a_running_program_has_zeros() {
     let place = FileTarget::new();
     let requests = |path| format!("mmv.shop.http.requests[{path}]");
     let row = |second, cells: &[(String, i64)]| (second, cells.to_vec());

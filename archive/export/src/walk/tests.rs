@@ -388,7 +388,7 @@ fn newest_values(directory: &Path, start: Start) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn newest_values_are_those_that_a_walk_over_all_records_ends_with() {
+fn newest_values_are_those_a_walk_over_all_records_ends_with() {
     let directory = scratch();
     let base = directory.path().join("a");
     let row = |second: i32, instances: &[&str]| {

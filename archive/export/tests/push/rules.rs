@@ -104,7 +104,7 @@ fn a_receiver_that_asks_to_wait_is_waited_for() {
 }
 
 #[test]
-fn a_receiver_that_never_answers_is_given_up_and_nothing_is_lost() {
+fn receiver_that_never_answers_is_given_up_without_loss() {
     let sent = Sent::new(10, 10);
     let receiver = Receiver::start(|number, _| match number {
         0..100 => Reaction::Answer(503, "", ""),
@@ -160,7 +160,7 @@ fn refused_otlp_points_are_counted_and_not_repeated() {
 }
 
 #[test]
-fn samples_that_are_too_old_are_held_until_the_receiver_takes_them() {
+fn too_old_samples_are_held_until_the_receiver_takes_them() {
     for (status, text) in
         [(400, "out of bounds"), (500, "too old sample"), (400, "out of order sample")]
     {

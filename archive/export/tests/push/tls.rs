@@ -70,7 +70,7 @@ fn serve(certificate: &Path, key: &Path) -> SocketAddr {
 }
 
 #[test]
-fn certificates_are_checked_and_of_ones_own_authority_on_request() {
+fn certificates_are_checked_by_own_authority_on_request() {
     let place = tempfile::tempdir().unwrap();
     let Some((own, key)) = certificate(place.path(), "own", "IP:127.0.0.1") else { return };
     let Some((other, other_key)) = certificate(place.path(), "other", "DNS:example.org") else {

@@ -100,7 +100,7 @@ fn counter_that_falls_keeps_both_values() {
 }
 
 #[test]
-fn counter_that_is_logged_less_often_than_the_grid_keeps_its_values() {
+fn counter_logged_less_often_than_the_grid_keeps_values() {
     let rows = [(0, 0), (95, 1000), (210, 1700)].map(|(second, n)| (second, [("n", n)]));
     let made = Builder::new().metric("n", "i64 counter count").rows(rows).finish();
     let (_directory, archive) = reduced(&open(&made), TEN);

@@ -45,7 +45,7 @@ fn hard_links_are_not_harvested_and_free_of_charge() {
 }
 
 #[test]
-fn file_that_replaces_a_listed_one_is_harvested_as_its_successor() {
+fn file_that_replaces_a_listed_one_is_its_successor() {
     let dir = tempfile::tempdir().unwrap();
     let _files = publish_all(dir.path(), &["app"]);
     let mut sources = with_limits(dir.path(), Limits::default());

@@ -186,7 +186,7 @@ fn elapsed_time_is_always_a_counter_of_microseconds() {
 }
 
 #[test]
-fn the_magic_is_checked_before_the_version_and_that_before_all_else() {
+fn magic_is_checked_first_and_then_the_version() {
     let nothing_right = |file: &mut Sample| {
         file.header = HeaderBytes { magic: *b"MMX\0", version: 9, ..file.header };
         file.header.toc_count = -1;
@@ -201,7 +201,7 @@ fn the_magic_is_checked_before_the_version_and_that_before_all_else() {
 }
 
 #[test]
-fn an_incomplete_file_is_not_ready_and_an_empty_one_is_just_created() {
+fn incomplete_file_is_not_ready_and_empty_one_just_created() {
     for (generation1, generation2) in [(0, 0), (7, 0), (7, 8), (0, 7)] {
         let refusal = refusal(|file| {
             file.header.generation1 = generation1;
@@ -281,7 +281,7 @@ fn indoms_instances_and_texts_may_be_in_several_sections() {
 }
 
 #[test]
-fn the_help_of_a_domain_is_that_of_the_last_section_as_in_pmdammv() {
+fn help_of_a_domain_is_of_its_last_section_as_in_pmdammv() {
     let mut file = with_later_indoms();
     let help =
         |file: &Sample| Contents::parse(&file.bytes()).unwrap().indoms.swap_remove(0).short_help;

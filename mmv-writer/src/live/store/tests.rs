@@ -97,7 +97,7 @@ fn all_files_are_withdrawn_also_those_that_begin_later() {
 }
 
 #[test]
-fn an_instance_has_the_same_number_in_all_files_and_goes_from_all() {
+fn instance_has_one_number_in_all_files_and_leaves_all() {
     let directory = directory();
     let registry = builder(&directory).build().unwrap();
     let users = registry.indom("users").help("who").label(Label::new("kind", 1)).build().unwrap();
@@ -317,7 +317,7 @@ fn histograms_and_stripes_count_in_live_files_as_in_others() {
 }
 
 #[test]
-fn a_histogram_is_registered_with_its_buckets_in_an_overflow_file() {
+fn histogram_is_registered_with_buckets_in_overflow_file() {
     let directory = directory();
     let registry = full(directory.path());
     let buckets = Buckets::new(0, 3);

@@ -418,7 +418,7 @@ fn value_read_by_old_metadata_is_of_its_instance() {
 }
 
 #[test]
-fn the_sections_of_a_live_file_are_those_by_which_readers_know_it() {
+fn sections_of_a_live_file_tell_readers_that_it_is_one() {
     assert_eq!(Part::TOC_ORDER.map(Part::kind), GROWING_SECTIONS);
 }
 
@@ -506,7 +506,7 @@ fn reader_of_the_old_size_finds_nothing_wrong() {
 }
 
 #[test]
-fn what_a_killed_program_had_not_announced_is_read_after_its_end() {
+fn unannounced_metrics_of_a_killed_program_are_read_later() {
     let mut unannounced = 0;
     for growth in Growth::all() {
         let toc = 40..184;

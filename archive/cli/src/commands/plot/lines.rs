@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_lines_of_each_metric_follows_from_their_numbers() {
+    fn number_of_lines_of_a_metric_follows_from_its_numbers() {
         assert_eq!(lines_per_metric(&[50], 5), 4);
         assert_eq!(lines_per_metric(&[50, 1, 1], 7), 4);
         assert_eq!(lines_per_metric(&[50, 50], 6), 2);

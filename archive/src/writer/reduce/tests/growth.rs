@@ -193,7 +193,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn quantiles_over_any_span_on_the_grid_are_those_of_the_original(
+    fn quantiles_over_any_span_on_the_grid_are_the_originals(
         seconds in vec(second(), 8..60),
         interval in 1i64..9,
         ends in (0i64..20, 0i64..20),

@@ -54,7 +54,7 @@ fn truncate_under_harvest(rounds: u64) {
 }
 
 #[test]
-fn more_than_a_thousand_truncations_under_a_harvest_are_survived() {
+fn thousand_truncations_under_a_harvest_are_survived() {
     truncate_under_harvest(1200);
 }
 
