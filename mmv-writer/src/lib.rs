@@ -283,6 +283,9 @@ mod statics;
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
 #[forbid(unsafe_code)]
 mod system;
+#[cfg(test)]
+#[forbid(unsafe_code)]
+mod test_support;
 
 pub use builder::{HistogramBuilder, MetricBuilder};
 pub use derived::Metrics;

@@ -2,8 +2,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::live::tests::{builder, contents_of, directory, values_of};
+use crate::live::tests::builder;
 use crate::pcp::RegistryBuilderExt as _;
+use crate::test_support::{contents_of, directory, values_of};
 use crate::{Buckets, Counter, Gauge, Histogram, Units};
 use mmv_format::view::Contents;
 use tempfile::TempDir;

@@ -2,8 +2,7 @@ mod growth;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -13,14 +12,11 @@ use super::*;
 use crate::pcp::{
     Indom, IndomMetricExt as _, NamedFamily, RegistryBuilderExt as _, RegistryExt as _,
 };
+use crate::test_support::{contents_of, directory, name_of, names_in, values_of, word};
 use crate::{Buckets, Counter, Gauge, Label, Registry, Text, Units};
 use mmv_format::layout::{Flags, SectionKind};
 use mmv_format::view::{Contents, Limits, MetricKind, Refusal};
 use pcp_types::InstanceNumbers;
-
-pub(crate) fn directory() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
 
 /// Returns options without absent values: the file has the requested ones only.
 pub(crate) fn builder(directory: &TempDir) -> RegistryBuilder {
@@ -36,60 +32,17 @@ fn open(registry: &Registry) -> File {
     File::open(registry.path()).unwrap()
 }
 
-/// Reads the file as another program does, once it is complete; nothing may be skipped.
 fn contents(registry: &Registry) -> Contents {
     contents_of(registry.path())
 }
 
-pub(crate) fn contents_of(path: &Path) -> Contents {
-    let contents = loop {
-        match Contents::read(&File::open(path).unwrap(), &Limits::default()) {
-            Err(refusal) if refusal.is_not_ready() => {}
-            contents => break contents.unwrap(),
-        }
-    };
-    assert_eq!(contents.skipped, []);
-    contents
-}
-
-/// Reads metric, instance and number of each value as another program does.
 fn values(registry: &Registry) -> Vec<(String, Option<String>, u64)> {
     values_of(registry.path())
-}
-
-pub(crate) fn values_of(path: &Path) -> Vec<(String, Option<String>, u64)> {
-    let contents = contents_of(path);
-    let file = File::open(path).unwrap();
-    let value = |value: &mmv_format::view::ValueEntry| {
-        let metric = &contents.metrics[value.metric];
-        let instance = value.instance.map(|id| name_of(&contents, metric.indom.unwrap(), id));
-        (metric.name.clone(), instance, word(&file, value.cell))
-    };
-    contents.values.iter().map(value).collect()
-}
-
-pub(crate) fn names_in(directory: &TempDir) -> Vec<String> {
-    let entries = std::fs::read_dir(directory.path()).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
-fn name_of(contents: &Contents, serial: u32, id: crate::pcp::InstanceId) -> String {
-    let instances = &contents.indom(serial).unwrap().instances;
-    instances.iter().find(|instance| instance.id == id).unwrap().name.clone()
 }
 
 /// Returns the number of a name that collides with no other.
 pub(crate) fn number_of(name: &str) -> i32 {
     InstanceNumbers::default().choose(name).unwrap()
-}
-
-fn word(file: &File, at: u64) -> u64 {
-    let mut bytes = [0; 8];
-    file.read_exact_at(&mut bytes, at).unwrap();
-    u64::from_ne_bytes(bytes)
 }
 
 fn value(metric: &str, instance: Option<&str>, number: u64) -> (String, Option<String>, u64) {

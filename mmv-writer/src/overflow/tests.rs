@@ -1,19 +1,15 @@
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use tempfile::TempDir;
 
 use super::*;
 use crate::mapping::tests::in_a_fork;
 use crate::pcp::{IndomMetricExt as _, Instances, RegistryBuilderExt as _, RegistryExt as _};
+use crate::test_support::{contents_of, directory, files, names_in, word};
 use crate::{Buckets, Counter, Gauge, Label, Registry, RegistryBuilder};
 use mmv_format::layout::LABEL_CLUSTER;
-use mmv_format::view::{Contents, LabelClass, Limits};
-
-fn directory() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
+use mmv_format::view::{Contents, LabelClass};
 
 fn builder(directory: &TempDir) -> RegistryBuilder {
     Registry::builder("app").directory(directory.path()).cluster(7).sealed()
@@ -23,39 +19,18 @@ fn growing(directory: &TempDir) -> RegistryBuilder {
     Registry::builder("app").directory(directory.path()).cluster(7)
 }
 
-/// Reads a file as another program does; nothing may be skipped.
-fn contents(path: &Path) -> Contents {
-    let contents = Contents::read(&File::open(path).unwrap(), &Limits::default()).unwrap();
-    assert_eq!(contents.skipped, []);
-    contents
-}
-
-fn files(registry: &Registry) -> Vec<PathBuf> {
-    std::iter::once(registry.path().to_owned()).chain(registry.overflow()).collect()
-}
-
-fn names(directory: &TempDir) -> Vec<String> {
-    let entries = std::fs::read_dir(directory.path()).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
 pub(crate) fn singular_values(files: &[PathBuf]) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for path in files {
-        let contents = contents(path);
+        let contents = contents_of(path);
         let file = File::open(path).unwrap();
         let mut prefix = String::new();
         if !contents.header.flags.contains(Flags::NO_PREFIX) {
             prefix = format!("{}.", path.file_name().unwrap().to_str().unwrap());
         }
         for value in contents.values.iter().filter(|value| value.instance.is_none()) {
-            let mut word = [0; 8];
-            file.read_exact_at(&mut word, value.cell).unwrap();
             let name = format!("{prefix}{}", contents.metrics[value.metric].name);
-            assert_eq!(found.insert(name, u64::from_ne_bytes(word)), None);
+            assert_eq!(found.insert(name, word(&file, value.cell)), None);
         }
     }
     found
@@ -71,9 +46,9 @@ fn five_thousand_metrics_are_in_five_files() {
         counter
     };
     let counters: Vec<_> = (0..5000).map(register).collect();
-    assert!(names(&directory).iter().all(|name| name.starts_with('.')));
+    assert!(names_in(&directory).iter().all(|name| name.starts_with('.')));
     registry.publish().unwrap();
-    assert_eq!(names(&directory), ["app", "app.2", "app.3", "app.4", "app.5"]);
+    assert_eq!(names_in(&directory), ["app", "app.2", "app.3", "app.4", "app.5"]);
     for counter in &counters {
         counter.add(10_000);
     }
@@ -81,11 +56,11 @@ fn five_thousand_metrics_are_in_five_files() {
     let expected = (0..5000).map(|index| (format!("app.m{index}"), 10_000 + index));
     assert_eq!(values, expected.collect::<BTreeMap<_, _>>());
     for path in &files(&registry)[1..] {
-        let header = contents(path).header;
+        let header = contents_of(path).header;
         assert_eq!((header.cluster, header.flags.contains(Flags::PROCESS)), (0, true));
     }
     registry.withdraw();
-    assert_eq!(names(&directory), [""; 0]);
+    assert_eq!(names_in(&directory), [""; 0]);
 }
 
 #[test]
@@ -125,7 +100,7 @@ fn a_domain_is_in_each_file_that_has_a_metric_on_it() {
     last.by_name("sdb").unwrap().add(2);
     registry.publish().unwrap();
     let [first, last] = &files(&registry)[..] else { panic!("two files") };
-    let (first, last) = (contents(first), contents(last));
+    let (first, last) = (contents_of(first), contents_of(last));
     assert_eq!(first.indoms, last.indoms);
     assert_eq!(first.labels, last.labels);
     assert_eq!((first.indoms[0].serial, first.labels.len()), (9, 2));
@@ -146,7 +121,7 @@ fn labels_and_domains_go_into_overflow_files_as_well() {
     }
     registry.publish().unwrap();
     let count = |path: &PathBuf| {
-        let contents = contents(path);
+        let contents = contents_of(path);
         (contents.metrics.len(), contents.labels.len(), contents.indoms.len())
     };
     assert_eq!(
@@ -176,7 +151,7 @@ fn labels_reach_overflow_files_with_requested_clusters() {
         labels.collect::<Vec<_>>()
     };
     for (path, cluster) in files(&registry).iter().zip([7, 100, 101]) {
-        let contents = contents(path);
+        let contents = contents_of(path);
         assert_eq!(contents.header.cluster, cluster);
         let expected = ["tier", "late"].map(|name| (cluster, name.to_owned()));
         assert_eq!(of_all(&contents), expected, "class {LABEL_CLUSTER}");
@@ -198,7 +173,7 @@ fn overflow_files_need_a_cluster_of_their_own() {
     let registry = builder(&directory).per_process().overflow_cluster(8).build().unwrap();
     assert!(register(&registry).is_none());
     registry.publish().unwrap();
-    assert_eq!(contents(&files(&registry)[1]).metrics[0].name, "app.m1023");
+    assert_eq!(contents_of(&files(&registry)[1]).metrics[0].name, "app.m1023");
 }
 
 #[test]
@@ -212,7 +187,7 @@ fn a_histogram_is_in_one_file() {
     let size = registry.histogram("size").buckets(buckets).build().unwrap();
     size.record(2);
     registry.publish().unwrap();
-    let last = contents(&files(&registry)[1]);
+    let last = contents_of(&files(&registry)[1]);
     let names: Vec<_> = last.metrics.iter().map(|metric| &*metric.name).collect();
     assert_eq!(names, ["app.size.bucket", "app.size.sum"]);
     assert_eq!(singular_values(&files(&registry))["app.size.sum"], 2);
@@ -229,7 +204,7 @@ fn a_rejected_registration_does_not_publish_an_overflow_file() {
     let error = twice.label(Label::new("a", 2)).build().unwrap_err();
     assert!(matches!(error, Error::NameTaken { what: "label", .. }), "{error}");
     registry.publish().unwrap();
-    assert_eq!(names(&directory), ["app"]);
+    assert_eq!(names_in(&directory), ["app"]);
 }
 
 #[test]
@@ -245,13 +220,13 @@ fn a_forked_child_begins_no_overflow_file() {
     for index in 0..1023 {
         let _counter: Counter<u64> = live.counter(format!("m{index}")).build().unwrap();
     }
-    let before = names(&directory);
+    let before = names_in(&directory);
     assert!(in_a_fork(|| {
         let sealed = sealed.counter("more").build();
         let live = live.counter("more").build();
         matches!(sealed, Err(Error::Forked { .. })) && matches!(live, Err(Error::Forked { .. }))
     }));
-    assert_eq!(names(&directory), before);
+    assert_eq!(names_in(&directory), before);
 }
 
 #[test]
@@ -280,12 +255,12 @@ fn a_file_that_another_registry_keeps_is_not_replaced() {
         registry
     };
     let registry = register();
-    assert_eq!(names(&directory), ["app", "app.2", "app.3"]);
+    assert_eq!(names_in(&directory), ["app", "app.2", "app.3"]);
     registry.withdraw();
-    assert_eq!(names(&directory), ["app.2"]);
+    assert_eq!(names_in(&directory), ["app.2"]);
     drop(other);
     let _published = register();
-    assert_eq!(names(&directory), ["app", "app.2"]);
+    assert_eq!(names_in(&directory), ["app", "app.2"]);
 }
 
 #[test]
@@ -314,11 +289,11 @@ fn overflow_files_that_a_killed_process_left_are_removed() {
     left("app.4", &first).unwrap();
     left("app.5", &bytes).unwrap();
     let registry = two_files();
-    assert_eq!(names(&directory), ["app", "app.2", "app.4"]);
-    assert_eq!(contents(&files(&registry)[1]).metrics.len(), 1);
+    assert_eq!(names_in(&directory), ["app", "app.2", "app.4"]);
+    assert_eq!(contents_of(&files(&registry)[1]).metrics.len(), 1);
     let live = growing(&directory).build().unwrap();
     assert_eq!(live.overflow(), [""; 0].map(PathBuf::from));
-    assert_eq!(names(&directory), ["app", "app.2", "app.4"], "that of a living process stays");
+    assert_eq!(names_in(&directory), ["app", "app.2", "app.4"], "that of a living process stays");
 }
 
 #[test]
@@ -347,9 +322,9 @@ fn files_that_killed_workers_left_are_removed_an_hour_later() {
     let running = std::fs::read(first.path()).unwrap();
     leave("app.1", &running, Some(hour_ago));
     let _one_process = growing(&directory).build().unwrap();
-    assert!(names(&directory).contains(&"app.2147483646".to_owned()));
+    assert!(names_in(&directory).contains(&"app.2147483646".to_owned()));
     let _second = worker();
     let mut expected = ["app", "app.1", "app.2147483647", "app.old", &own, "other.2147483646"];
     expected.sort_unstable();
-    assert_eq!(names(&directory), expected);
+    assert_eq!(names_in(&directory), expected);
 }

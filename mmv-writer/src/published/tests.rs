@@ -7,13 +7,10 @@ use tempfile::TempDir;
 use super::*;
 use crate::mapping::tests::{idle_fork, in_a_fork};
 use crate::pcp::{IndomMetricExt as _, RegistryBuilderExt as _, RegistryExt as _};
+use crate::test_support::{directory, names_in};
 use crate::{Gauge, Registry};
 use mmv_format::layout::Flags;
 use mmv_format::view::{Contents, Limits};
-
-fn directory() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
 
 fn registry(directory: &TempDir) -> Registry {
     Registry::builder("app").sealed().directory(directory.path()).build().unwrap()
@@ -24,31 +21,23 @@ fn publish(registry: Registry) -> Registry {
     registry
 }
 
-fn names(directory: &TempDir) -> Vec<String> {
-    let entries = std::fs::read_dir(directory.path()).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn until_publication_there_is_only_a_hidden_file() {
     let directory = directory();
     let registry = registry(&directory);
     let _counter = registry.counter("c").build().unwrap();
-    assert!(names(&directory).iter().all(|name| name.starts_with('.')));
+    assert!(names_in(&directory).iter().all(|name| name.starts_with('.')));
     registry.publish().unwrap();
-    assert_eq!(names(&directory), ["app"]);
+    assert_eq!(names_in(&directory), ["app"]);
     registry.withdraw();
-    assert_eq!(names(&directory), [""; 0]);
+    assert_eq!(names_in(&directory), [""; 0]);
 }
 
 #[test]
 fn a_registry_that_is_dropped_leaves_nothing() {
     let directory = directory();
     drop(registry(&directory));
-    assert_eq!(names(&directory), [""; 0]);
+    assert_eq!(names_in(&directory), [""; 0]);
 }
 
 #[test]
@@ -72,7 +61,7 @@ fn a_new_file_takes_the_old_ones_place_with_another_generation() {
     let contents = Contents::read(&old, &Limits::default()).unwrap();
     assert_eq!(contents.header.generation, first.generation(), "the old file is untouched");
     drop(first);
-    assert_eq!(names(&directory), ["app"], "withdrawing the old one leaves the new one");
+    assert_eq!(names_in(&directory), ["app"], "withdrawing the old one leaves the new one");
 }
 
 fn running(error: &Error) -> Option<u32> {
@@ -101,7 +90,7 @@ fn another_process_does_not_replace_the_file_of_one_that_runs() {
             && helps
             && !private.is_published()
     }));
-    assert_eq!(names(&directory), ["app"]);
+    assert_eq!(names_in(&directory), ["app"]);
     let found = Contents::read(&File::open(&path).unwrap(), &Limits::default()).unwrap();
     assert_eq!(found.header.generation, generation);
 }
@@ -121,9 +110,9 @@ fn a_process_may_take_the_place_of_another_one_for_good() {
         header.pid.cast_unsigned() == std::process::id()
     }));
     drop(first);
-    assert_eq!(names(&directory), ["app"], "the first withdraws its own file only");
+    assert_eq!(names_in(&directory), ["app"], "the first withdraws its own file only");
     drop(publish(registry(&directory)));
-    assert_eq!(names(&directory), [""; 0], "that of a dead process is replaced");
+    assert_eq!(names_in(&directory), [""; 0], "that of a dead process is replaced");
 }
 
 #[test]
@@ -156,7 +145,7 @@ fn what_a_forked_child_drops_stays_locked() {
         let error = registry(&directory).publish().unwrap_err();
         running(&error).is_some()
     }));
-    assert_eq!(names(&directory), ["app"]);
+    assert_eq!(names_in(&directory), ["app"]);
 }
 
 #[test]
@@ -205,7 +194,7 @@ fn forked_child_counts_alone_and_neither_withdraws_nor_adds() {
             && (sealed_count.value(), live_count.value()) == (10, 10)
     }));
     assert_eq!((sealed_count.value(), live_count.value()), (0, 0));
-    let names = names(&directory);
+    let names = names_in(&directory);
     assert_eq!(names.iter().filter(|name| name.starts_with(".draft")).count(), 1);
     assert_eq!(names[1..], ["app", "live"]);
 }
@@ -238,7 +227,7 @@ fn a_lenient_registry_is_published_where_possible() {
     let builder = Registry::builder("app").directory(directory.path()).lenient();
     let published = publish(builder.sealed().build().unwrap());
     assert!(published.is_published());
-    assert_eq!(names(&directory), ["app"]);
+    assert_eq!(names_in(&directory), ["app"]);
     let wrong = Registry::builder("my-app").directory(directory.path()).lenient();
     assert!(matches!(wrong.build(), Err(Error::FileName { .. })));
 }
@@ -255,7 +244,7 @@ fn lenient_registry_that_cannot_be_renamed_is_unpublished() {
     count.inc();
     assert_eq!((lenient.is_published(), count.value()), (false, 1));
     drop((lenient, count));
-    assert_eq!(names(&directory), ["app"]);
+    assert_eq!(names_in(&directory), ["app"]);
 }
 
 #[test]
@@ -269,7 +258,7 @@ fn processes_of_an_application_have_a_file_and_an_instance_each() {
     let _requests = registry.counter("my_app.requests").build_instances(&process).unwrap();
     registry.publish().unwrap();
     let pid = std::process::id();
-    assert_eq!(names(&directory), [format!("my-app.{pid}")]);
+    assert_eq!(names_in(&directory), [format!("my-app.{pid}")]);
     let file = File::open(registry.path()).unwrap();
     let contents = Contents::read(&file, &Limits::default()).unwrap();
     assert_eq!(contents.header.flags, Flags::PROCESS.with(Flags::NO_PREFIX));

@@ -51,9 +51,9 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
-    use crate::live::tests::{contents_of, directory, names_in, values_of};
     use crate::mapping::tests::in_a_fork;
     use crate::pcp::RegistryBuilderExt as _;
+    use crate::test_support::{contents_of, directory, names_in, values_of};
     use crate::{Error, Registry};
 
     #[test]

@@ -9,13 +9,10 @@ use crate::metric::Number;
 use crate::pcp::{
     IndomMetricExt as _, MetricBuilderExt as _, RegistryBuilderExt as _, RegistryExt as _,
 };
+use crate::test_support::{self, directory};
 use crate::{Buckets, Counter, Gauge, Text};
 use mmv_format::layout::{Flags, Header, Version};
 use mmv_format::view::{Contents, LabelClass, Limits, MetricKind};
-
-fn directory() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
 
 fn registry(directory: &TempDir) -> Registry {
     Registry::builder("app").sealed().directory(directory.path()).cluster(321).build().unwrap()
@@ -24,9 +21,7 @@ fn registry(directory: &TempDir) -> Registry {
 /// Publishes and reads the file as another program would; nothing may be skipped.
 fn contents(registry: &Registry) -> Contents {
     registry.publish().unwrap();
-    let contents = read(registry);
-    assert_eq!(contents.skipped, []);
-    contents
+    test_support::contents_of(registry.path())
 }
 
 fn read(registry: &Registry) -> Contents {
@@ -38,9 +33,7 @@ fn cell(registry: &Registry, index: usize) -> u64 {
 }
 
 fn word(registry: &Registry, at: u64) -> u64 {
-    let bytes = std::fs::read(registry.path()).unwrap();
-    let at = at as usize;
-    u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
+    test_support::word(&File::open(registry.path()).unwrap(), at)
 }
 
 fn text(registry: &Registry, index: usize) -> Vec<u8> {

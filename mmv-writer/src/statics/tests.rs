@@ -1,22 +1,13 @@
-use std::path::Path;
 use std::time::Duration;
 
 use super::*;
 use crate::Registry;
+use crate::test_support::singular_values_of as values;
 use mmv_format::view::{Contents, Limits};
 use tempfile::TempDir;
 
 fn live(directory: &TempDir) -> Registry {
     Registry::builder("app").directory(directory.path()).build().unwrap()
-}
-
-fn values(path: &Path) -> Vec<(String, u64)> {
-    let bytes = std::fs::read(path).unwrap();
-    let contents = Contents::parse(&bytes).unwrap();
-    let values = contents.values.iter().filter(|value| value.instance.is_none());
-    let cell = |at: u64| u64::from_ne_bytes(bytes[at as usize..][..8].try_into().unwrap());
-    let named = values.map(|value| (contents.metrics[value.metric].name.clone(), cell(value.cell)));
-    named.collect()
 }
 
 fn value(name: &str, value: u64) -> (String, u64) {

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::tests::{builder, contents_of, directory, names_in, number_of, values_of};
+use super::super::tests::{builder, number_of};
 use crate::live::quarantine::QUARANTINE;
 use crate::pcp::{IndomMetricExt as _, NamedFamily, RegistryBuilderExt as _, RegistryExt as _};
+use crate::test_support::{contents_of, directory, names_in, values_of};
 use crate::{Buckets, Counter, Error, Gauge, Label, Registry, Units};
 use mmv_format::layout::SectionKind;
 use mmv_format::view::{Contents, LabelClass};
 
 fn files(registry: &Registry) -> Vec<std::path::PathBuf> {
     registry.announce();
-    let first = registry.path().to_owned();
-    std::iter::once(first).chain(registry.overflow()).collect()
+    crate::test_support::files(registry)
 }
 
 /// Reads the values of all files, by metric and instance.
