@@ -281,3 +281,46 @@ impl<'a> Selection<'a> {
         wanted.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use test_archives::Builder;
+
+    use super::*;
+    use crate::Archive;
+
+    fn set(ids: &[i32]) -> HashSet<InstanceId> {
+        ids.iter().map(|id| InstanceId::new(*id).unwrap()).collect()
+    }
+
+    #[test]
+    fn instances_of_selectors_are_joined_and_of_one_without_labels_all() {
+        let pmid = Pmid::new(70, 1, 1).unwrap();
+        let mut selected = SelectedInstances::default();
+        assert!(selected.add(pmid, Some(set(&[1, 2]))));
+        assert!(!selected.add(pmid, Some(set(&[3]))));
+        assert_eq!(selected.of_metric(pmid), Some(&set(&[1, 2, 3])));
+        selected.limit(pmid, &set(&[2, 9]));
+        assert_eq!(selected.of_metric(pmid), Some(&set(&[2])));
+        assert!(!selected.add(pmid, None));
+        assert!(!selected.add(pmid, Some(set(&[4]))), "all there are");
+        assert_eq!(selected.of_metric(pmid), None);
+        selected.limit(pmid, &set(&[5]));
+        assert_eq!(selected.of_metric(pmid), Some(&set(&[5])));
+        assert_eq!(selected.metrics().collect::<Vec<_>>(), [pmid]);
+    }
+
+    #[test]
+    fn empty_braces_select_a_metric_and_a_name_is_no_selector() {
+        let archive = Builder::new()
+            .metric("app.a", "u64 instant count")
+            .metric("app.b{x", "u64 instant count")
+            .row(0, [("app.a", 1)])
+            .finish();
+        let archive = Archive::open(archive.base()).unwrap();
+        let count = |text| Selection::new(&archive).select(text);
+        assert_eq!([count("app.a"), count("app.a{}"), count("app")], [1, 1, 2]);
+        assert_eq!(count("app.b{x"), 1);
+        assert_eq!(count("app.c{x"), 0);
+    }
+}
