@@ -61,6 +61,19 @@ fn the_manual_pages_are_those_of_the_commands() {
 }
 
 #[test]
+fn every_command_and_option_is_explained() {
+    for program in programs() {
+        for command in program.get_subcommands() {
+            let name = name(command);
+            assert!(command.get_about().is_some(), "{name}");
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{name} {}", argument.get_id());
+            }
+        }
+    }
+}
+
+#[test]
 fn a_synopsis_has_the_values_of_options_and_what_is_required() {
     let pages = pages();
     let report = &pages["mmv-archive-report.1"];

@@ -6,14 +6,16 @@
 //! | [`time`] | times as people write them |
 //! | [`zone`] | time zones by name |
 //! | [`span`] | the options `-S`, `-T` and `--last` |
+//! | [`program`] | errors of a command line, and completion scripts |
 //!
-//! Nothing here reads a record or prints a message.
+//! Nothing here reads a record.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod agent_archives;
 pub mod archives;
+pub mod program;
 pub mod span;
 pub mod time;
 pub mod zone;

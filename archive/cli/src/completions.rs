@@ -9,6 +9,7 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
 use clap_complete::Shell;
+use mmv_arguments::program::completion_script;
 use pcp_archive::replay::SelectedMetric;
 use pcp_archive::{Archive, ArchiveSet};
 use pcp_types::printable::is_printable;
@@ -63,11 +64,9 @@ _mmv-archive_metric_names() {
 }
 "#;
 
-pub(crate) fn script(shell: Shell, mut command: Command) -> String {
-    let mut generated = Vec::new();
+pub(crate) fn script(shell: Shell, command: Command) -> String {
     let takers = takers_of_metrics(&command);
-    clap_complete::generate(shell, &mut command, "mmv-archive", &mut generated);
-    let mut script = String::from_utf8_lossy(&generated).into_owned();
+    let mut script = completion_script(shell, command);
     match shell {
         Shell::Bash => {
             // Two spellings of the program's name, of which one is never looked up.

@@ -54,16 +54,14 @@ mod text;
 mod time;
 mod walk;
 
-use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+use mmv_arguments::program::explain;
 use pcp_archive::internal::ExitStatus;
-use pcp_types::printable;
 use signal_hook::consts::SIGXFSZ;
 
 #[cfg(feature = "view")]
@@ -181,20 +179,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let [_, first, words @ ..] = arguments.as_slice()
         && first == completions::COMPLETE_METRICS
     {
-        return finish(print_metric_names(words), ExitCode::SUCCESS);
+        return finish(print_metric_names(words));
     }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version go to standard output and are no errors.
-            let status = if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };
-            // It repeats words of the command line, which a pattern of the shell may have made.
-            let text = error.to_string();
-            if let Cow::Owned(shown) = printable::lines(text.as_bytes()) {
-                let _ = std::io::stderr().write_all(&shown);
-                return status.into();
-            }
-            return finish(error.print().map_err(Failure::from), status.into());
+            return explain(&error).map_or_else(|error| finish(Err(error.into())), ExitCode::from);
         }
     };
     let result = match &arguments.command {
@@ -219,7 +209,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Mcp(mcp) => mcp.run(),
         Command::Completions { shell } => completions(*shell),
     };
-    finish(result, ExitCode::SUCCESS)
+    finish(result)
 }
 
 fn completions(shell: Shell) -> Result<(), Failure> {
@@ -237,10 +227,10 @@ fn print_metric_names(words: &[OsString]) -> Result<(), Failure> {
     out.finish()
 }
 
-/// Prints a failure, and returns the exit status: `done` without one.
-fn finish(result: Result<(), Failure>, done: ExitCode) -> ExitCode {
+/// Prints a failure, and returns the exit status.
+fn finish(result: Result<(), Failure>) -> ExitCode {
     match result {
-        Ok(()) | Err(Failure::Closed) => done,
+        Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
         // The findings were printed.
         Err(failure @ Failure::Findings) => failure.status().into(),
         Err(failure) => {
@@ -250,27 +240,6 @@ fn finish(result: Result<(), Failure>, done: ExitCode) -> ExitCode {
             };
             warn(&format_args!("{failure}{hint}"));
             failure.status().into()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn every_option_is_explained() {
-        for command in Arguments::command().get_subcommands() {
-            assert!(command.get_about().is_some(), "{}", command.get_name());
-            for argument in command.get_arguments() {
-                let name = (command.get_name(), argument.get_id());
-                assert!(argument.get_help().is_some(), "{name:?}");
-            }
         }
     }
 }
