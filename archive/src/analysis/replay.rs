@@ -237,7 +237,7 @@ impl<'a> ReplaySelection<'a> {
                 MetricTrack::new(lives, &timeline, metric, columns, shown)
             })
             .collect();
-        find_walls(&mut tracks, &timeline, lives, (self.gaps, self.decrease));
+        find_walls(&mut tracks, &timeline, lives, self.gaps, self.decrease);
         let mut derived = self.derivations.all;
         let mut of_interval = self.derivations.of_interval;
         let decrease = self.decrease;
@@ -279,14 +279,15 @@ fn find_walls(
     tracks: &mut [MetricTrack],
     timeline: &Timeline,
     lives: Option<&Lifetimes>,
-    rules: (Gaps, Decrease),
+    gaps: Gaps,
+    decrease: Decrease,
 ) {
-    let events = tracks.iter().find(|track| track.is_of_events() && rules.0 == Gaps::Keep);
+    let events = tracks.iter().find(|track| track.is_of_events() && gaps == Gaps::Keep);
     let events = events.and_then(|track| track.columns.first());
     let walls = Walls::find(timeline.timestamps(), timeline.marks(), events, None);
     for track in tracks {
         let presences = lives.and_then(|lives| lives.presences(&track.metric));
-        track.walls = TrackWalls::find(track, &walls, timeline, presences, rules);
+        track.walls = TrackWalls::find(track, &walls, timeline, presences, gaps, decrease);
     }
 }
 

@@ -281,12 +281,13 @@ impl<'s> SummarySegment<'s> {
             clock.set(chunk);
             let walls = Walls::of_chunk(chunk.rows(), scope.selection, before);
             for (place, tallies) in segment.metrics.iter_mut().enumerate() {
-                let rows = (chunk.timestamps(), chunk.columns(place));
+                let timestamps = chunk.timestamps();
+                let columns = chunk.columns(place);
                 let metric = tallies.metric;
+                let presences = scope.domains.presences(metric);
                 let run = tallies.instances.run;
-                let walls =
-                    MetricWalls::new(&walls, metric, rows, scope.domains.presences(metric), run);
-                tallies.add(chunk, chunk.columns(place), &clock.seconds, &walls);
+                let walls = MetricWalls::new(&walls, metric, timestamps, columns, presences, run);
+                tallies.add(chunk, columns, &clock.seconds, &walls);
             }
             before = chunk.timestamps().last().copied();
         }

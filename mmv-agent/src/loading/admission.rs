@@ -243,7 +243,8 @@ impl Admission {
         &self,
         usage: &Usage,
         to: u32,
-        (resource, needed): (Resource, u64),
+        resource: Resource,
+        needed: u64,
     ) -> Option<u32> {
         self.quotas.yielding_user(usage, to, resource, needed)
     }
@@ -278,7 +279,8 @@ impl Admission {
     pub(crate) fn open(
         &mut self,
         name: &OsStr,
-        (owner, id): (u32, Option<FileId>),
+        owner: u32,
+        id: Option<FileId>,
         usage: &Usage,
         now: Duration,
     ) -> Result<(Source, Contents), RejectReason> {
@@ -403,7 +405,9 @@ impl Admission {
     /// source before it was reread, had the same left out.
     pub(crate) fn admit(
         &mut self,
-        (source, ticket, gaps): (Source, Ticket, Arc<FileGaps>),
+        source: Source,
+        ticket: Ticket,
+        gaps: Arc<FileGaps>,
         contents: &Contents,
         known: Option<&LoadedSource>,
         reporter: &mut Reporter,

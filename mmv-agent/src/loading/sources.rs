@@ -274,8 +274,9 @@ impl Sources {
             if let Some(running) = running {
                 reporter.events.displaced(name, running);
             }
-            let source = (source, self.next_ticket(), self.gaps_of(name));
-            match self.admission.admit(source, &contents, None, reporter) {
+            let ticket = self.next_ticket();
+            let gaps = self.gaps_of(name);
+            match self.admission.admit(source, ticket, gaps, &contents, None, reporter) {
                 Ok(active) => {
                     reporter.harvested(name, contents.header.version, active.logged);
                     self.put(active, now);
@@ -336,15 +337,16 @@ impl Sources {
         let owner = entry.map_or(NOBODY, |entry| entry.owner);
         let id = entry.map(|entry| entry.id);
         loop {
-            let result = self.admission.open(name, (owner, id), usage, now);
+            let result = self.admission.open(name, owner, id, usage, now);
             let lacks_room = result.as_ref().is_err_and(RejectReason::is_lack_of_room);
             if lacks_room && self.free_departed(usage, reporter) {
                 continue;
             }
             let wanted = result.as_ref().err().and_then(is_used_up);
+            let Some((resource, needed)) = wanted else { return result };
             let user = self.admission.user(name, owner);
-            let from = wanted.and_then(|wanted| self.admission.yielding_user(usage, user, wanted));
-            let Some((from, (resource, _))) = from.zip(wanted) else { return result };
+            let from = self.admission.yielding_user(usage, user, resource, needed);
+            let Some(from) = from else { return result };
             if !self.close_newest(from, resource, usage, now, reporter) {
                 return result;
             }
@@ -694,8 +696,8 @@ impl Sources {
         let known = &self.active[at];
         let read = self.admission.read_again(name, &known.source, &used, now);
         let (source, contents) = read.map_err(Rejected::Reason)?;
-        let source = (source, ticket, Arc::clone(&known.gaps));
-        let active = self.admission.admit(source, &contents, Some(known), reporter);
+        let gaps = Arc::clone(&known.gaps);
+        let active = self.admission.admit(source, ticket, gaps, &contents, Some(known), reporter);
         let mut active = active.map_err(Rejected::Collision)?;
         active.count_recreations(known);
         reporter.grown(name, active.logged);

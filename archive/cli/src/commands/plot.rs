@@ -301,7 +301,7 @@ impl Arguments {
         // The names are printable; colors have escape sequences.
         out.write_raw();
         out.text.extend_from_slice(
-            terminal::render(caption, panels, (width, output_height()), has_colors()).as_bytes(),
+            terminal::render(caption, panels, width, output_height(), has_colors()).as_bytes(),
         );
         out.finish()
     }
@@ -337,8 +337,8 @@ impl Arguments {
         let mut columns = columns::columns(source.metadata(), window.replay(), &choice);
         sort_columns(&mut columns, &self.metrics, source.metadata(), window.replay());
         if self.heatmap {
-            let moments = (window, whole.start);
-            let panels = heat::panels(source, moments, step, clock, self.top.unwrap_or(4))?;
+            let top = self.top.unwrap_or(4);
+            let panels = heat::panels(source, window, whole.start, step, clock, top)?;
             if panels.is_empty() {
                 let reason = "the histograms counted nothing at these times";
                 return Err(Failure::NoData(reason.to_owned()));
@@ -449,14 +449,8 @@ impl Arguments {
     }
 
     fn caption(&self, source: Source<'_>, window: Window, clock: Clock) -> Caption {
-        let zone = &clock.zone;
-        let same_day = zone.strftime(window.start, "%F") == zone.strftime(window.end, "%F");
-        let until = zone.strftime(window.end, if same_day { "%T %Z" } else { "%F %T %Z" });
-        let subtitle = format!(
-            "{}, {} to {until}",
-            source.label().hostname,
-            zone.strftime(window.start, "%F %T"),
-        );
+        let period = clock.zone.period(&(window.start..=window.end));
+        let subtitle = format!("{}, {period}", source.label().hostname);
         let expressions = self.expressions.iter().filter(|text| !is_definition_file(text));
         let titles: Vec<&str> =
             self.metrics.iter().chain(expressions).map(String::as_str).collect();

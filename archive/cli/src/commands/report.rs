@@ -253,7 +253,7 @@ impl Arguments {
         }
         if !self.fail_if.is_empty() {
             let zone = Zone::new(frame.zone.clone());
-            conditions::check(conditions, &self.fail_if, (&request, &zone))?;
+            conditions::check(conditions, &self.fail_if, &request, &zone)?;
         }
         Ok(())
     }

@@ -317,7 +317,7 @@ impl Pyramid {
                     continue;
                 }
                 let kind = self.scope.kind(metric);
-                let runs = self.runs(track, cells, kind, (&answer, level, ahead));
+                let runs = self.runs(track, cells, kind, &answer, level, ahead);
                 if !runs.is_empty() {
                     series.push(Series { metric: place, instance: *instance, is_rate, runs });
                 }
@@ -353,7 +353,9 @@ impl Pyramid {
         track: &InstanceTrack,
         cells: &Cells,
         kind: CellKind,
-        (answer, level, ahead): (&Grid, u32, i128),
+        answer: &Grid,
+        level: u32,
+        ahead: i128,
     ) -> Vec<Run> {
         let end = ahead + (i128::from(answer.columns()) << level);
         let clip = |column: i128| u32::try_from(column.max(0)).unwrap_or(u32::MAX);

@@ -110,7 +110,7 @@ impl EnvelopeSegment {
             let columns = chunk.columns(place);
             let known = plan.scope.lives.presences(metric);
             let run = tracks.instances.run;
-            let own = MetricWalls::new(&walls, metric, (timestamps, columns), known, run);
+            let own = MetricWalls::new(&walls, metric, timestamps, columns, known, run);
             tracks.add(plan, metric, columns, rows, &own);
         }
         for at in chunk.marks().iter().filter_map(|row| timestamps.get(*row as usize)) {

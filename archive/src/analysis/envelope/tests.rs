@@ -162,8 +162,8 @@ fn pieces(source: Source<'_>, metrics: &[SelectedMetric], rates: bool) -> Pieces
                         if now <= since {
                             continue;
                         }
-                        let earlier = (since, earlier.as_value());
-                        if let Some(rate) = rate_between(metric, earlier, (now, value))
+                        let earlier = earlier.as_value();
+                        if let Some(rate) = rate_between(metric, [since, now], earlier, value)
                             && !rate.is_nan()
                         {
                             has_rate = true;

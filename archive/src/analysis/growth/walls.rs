@@ -315,7 +315,8 @@ impl<'c> MetricWalls<'c> {
     pub(crate) fn new(
         walls: &Walls,
         metric: &SelectedMetric,
-        (timestamps, columns): (&'c [Timestamp], &'c [Column]),
+        timestamps: &'c [Timestamp],
+        columns: &'c [Column],
         presences: Option<&'c Presences>,
         run: RunState,
     ) -> Self {

@@ -677,8 +677,8 @@ impl Replay<'_> {
         let moments = OperandValues { places, now: values, before: None, of_interval, gaps };
         let befores = bound.values(&moments);
         let rates = now.into_iter().filter_map(|(instance, after)| {
-            let first = (pair.since, value_of(&befores, instance)?);
-            let rate = rate_between(&derived.metric, first, (pair.at, after))?;
+            let before = value_of(&befores, instance)?;
+            let rate = rate_between(&derived.metric, [pair.since, pair.at], before, after)?;
             Some((instance, Value::Double(rate)))
         });
         rates.collect()

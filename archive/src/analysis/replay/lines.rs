@@ -67,11 +67,13 @@ impl TrackWalls {
         walls: &Walls,
         timeline: &Timeline,
         presences: Option<&Presences>,
-        (gaps, decrease): (Gaps, Decrease),
+        gaps: Gaps,
+        decrease: Decrease,
     ) -> Self {
         let metric = &track.metric;
-        let rows = (timeline.timestamps(), &track.columns[..]);
-        let walls = MetricWalls::new(walls, metric, rows, presences, RunState::default());
+        let timestamps = timeline.timestamps();
+        let run = RunState::default();
+        let walls = MetricWalls::new(walls, metric, timestamps, &track.columns, presences, run);
         let mut found = Self {
             is_of_program: programs::has_program(metric),
             all: walls.all.clone(),
@@ -89,8 +91,8 @@ impl TrackWalls {
                 }
             }
         }
-        let is_reset = (gaps, decrease) == (Gaps::Keep, Decrease::Reset);
-        if is_reset && found.is_of_program && metric.has_rates() {
+        let is_reset = decrease == Decrease::Reset;
+        if gaps == Gaps::Keep && is_reset && found.is_of_program && metric.has_rates() {
             found.falls = found.falls_of(track, timeline);
         }
         found
@@ -193,6 +195,14 @@ pub(super) struct Rise {
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
     first: Timestamp,
+}
+
+/// The value of a counter at a moment.
+#[derive(Debug, Clone, Copy)]
+struct CounterValue<'v> {
+    value: Value<'v>,
+    /// The amount by which the value is less than without rounding.
+    rounding: f64,
 }
 
 /// A counter decreased on a line.
@@ -324,10 +334,12 @@ impl Replay<'_> {
         [since, until]: &[Moment; 2],
     ) -> Result<Option<Rise>, Fell> {
         let time = |place| self.timeline.timestamp(column.rows().get(place)?);
-        let ends = (line.places.start, line.places.end.saturating_sub(1));
-        let Some((first, last)) =
-            time(ends.0).zip(time(ends.1)).filter(|_| !line.places.is_empty())
-        else {
+        if line.places.is_empty() {
+            return Ok(None);
+        }
+        let first_place = line.places.start;
+        let last_place = line.places.end - 1;
+        let Some((first, last)) = time(first_place).zip(time(last_place)) else {
             return Ok(None);
         };
         let zero = zero.map(|zero| zero.min(first));
@@ -339,33 +351,33 @@ impl Replay<'_> {
         let rows = column.rows();
         let inside = rows.count_before(since.reach.prior.end).max(line.places.start)
             ..rows.count_before(until.reach.next.start).min(line.places.end);
-        let observed = |place| Some((column.value(place)?, 0.0));
+        let observed = |place| Some(CounterValue { value: column.value(place)?, rounding: 0.0 });
         let after = if last <= until.at {
-            observed(ends.1)
+            observed(last_place)
         } else {
             self.value_on(column, line, zero, until)
         };
         let before = match zero {
             _ if since.at >= first => self.value_on(column, line, zero, since),
             Some(zero) if since.at > zero => self.value_on(column, line, Some(zero), since),
-            Some(_) => after.map(|(after, _)| (after.zero(), 0.0)),
-            None => observed(ends.0),
+            Some(_) => after.map(|after| CounterValue { value: after.value.zero(), rounding: 0.0 }),
+            None => observed(first_place),
         };
         let Some((before, after)) = before.zip(after) else { return Ok(None) };
         let between = inside.filter_map(|place| column.value(place));
-        let by = growth(before.0, between, after.0, self.decrease).ok_or(Fell)?;
-        Ok(Some(Rise { by, fraction: after.1 - before.1, from, to, first }))
+        let by = growth(before.value, between, after.value, self.decrease).ok_or(Fell)?;
+        let fraction = after.rounding - before.rounding;
+        Ok(Some(Rise { by, fraction, from, to, first }))
     }
 
-    /// Returns the value of a counter at a moment within a line, and by how much that is less than
-    /// it is without rounding.
+    /// Returns the value of a counter at a moment within a line.
     fn value_on<'c>(
         &self,
         column: &'c Column,
         line: &Line<'_>,
         zero: Option<Timestamp>,
         moment: &Moment,
-    ) -> Option<(Value<'c>, f64)> {
+    ) -> Option<CounterValue<'c>> {
         let rows = column.rows();
         let observed = |place| {
             Some(ObservedValue {
@@ -387,6 +399,6 @@ impl Replay<'_> {
         let grown = |to| growth(prior.value, std::iter::empty(), to, self.decrease).unwrap_or(0.0);
         let part = ((moment.reach.at - prior.at) / (next.at - prior.at)).clamp(0.0, 1.0);
         let part = if prior.at < next.at { part } else { 0.0 };
-        Some((value, grown(next.value) * part - grown(value)))
+        Some(CounterValue { value, rounding: grown(next.value) * part - grown(value) })
     }
 }

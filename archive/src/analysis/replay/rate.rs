@@ -117,8 +117,9 @@ fn rates_of<'v>(track: &MetricTrack, growth: &TrackGrowth) -> ExpressionValues<'
 /// passed.
 pub(crate) fn rate_between(
     metric: &SelectedMetric,
-    (since, before): (Timestamp, Value<'_>),
-    (at, after): (Timestamp, Value<'_>),
+    [since, at]: [Timestamp; 2],
+    before: Value<'_>,
+    after: Value<'_>,
 ) -> Option<f64> {
     let seconds = at.seconds_since(since);
     let growth = growth(before, std::iter::empty(), after, Decrease::Reset)?;

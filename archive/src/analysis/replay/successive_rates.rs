@@ -111,7 +111,7 @@ impl SuccessiveRates {
     /// Returns whether the counters of a metric were 0 in the record before, if its values in the
     /// newest record do not continue earlier ones; else `None`.
     pub fn interruption(&self, metric: &SelectedMetric) -> Option<bool> {
-        let walls = MetricWalls::new(&self.walls, metric, (&[], &[]), None, RunState::default());
+        let walls = MetricWalls::new(&self.walls, metric, &[], &[], None, RunState::default());
         walls.all.last().map(|wall| wall.zero().is_some())
     }
 
@@ -159,7 +159,7 @@ impl MetricState {
     /// Ends the growth of all instances at the walls of a record.
     fn interrupt(&mut self, walls: &Walls, at: Timestamp) {
         let timestamps = [at];
-        let walls = MetricWalls::new(walls, &self.metric, (&timestamps, &[]), None, self.run);
+        let walls = MetricWalls::new(walls, &self.metric, &timestamps, &[], None, self.run);
         for wall in &walls.all {
             for strand in self.instances.values_mut() {
                 strand.interrupt(wall.at, self.run.resolve(wall.origin));
@@ -174,7 +174,7 @@ impl MetricState {
         let presences = self.domains.presences(&self.metric);
         let none = Walls::default();
         let walls =
-            MetricWalls::new(&none, &self.metric, (&timestamps, columns), presences, self.run);
+            MetricWalls::new(&none, &self.metric, &timestamps, columns, presences, self.run);
         let mut rates = Vec::new();
         for column in columns {
             let strand = self.instances.entry(column.instance());

@@ -52,24 +52,25 @@ impl CounterTrack {
     pub(super) fn add<N: Number>(&mut self, piece: &Piece<'_>, output: &mut InstanceOutput<'_>) {
         let mut values = piece.words.iter().copied().zip(piece.timestamps.iter().copied());
         if let Some((word, at)) = values.next() {
-            self.observe::<N>(word, (at, piece.interval), output);
+            self.observe::<N>(word, at, piece.interval, output);
         }
         if rises_only::<N>(piece.words) {
             // Nothing between the first and the last is of interest.
             if let Some((word, at)) = values.next_back() {
-                self.observe::<N>(word, (at, piece.interval), output);
+                self.observe::<N>(word, at, piece.interval, output);
             }
             return;
         }
         for (word, at) in values {
-            self.observe::<N>(word, (at, piece.interval), output);
+            self.observe::<N>(word, at, piece.interval, output);
         }
     }
 
     fn observe<N: Number>(
         &mut self,
         word: u64,
-        (at, interval): (Timestamp, i128),
+        at: Timestamp,
+        interval: i128,
         output: &mut InstanceOutput<'_>,
     ) {
         self.last_at = Some(at);

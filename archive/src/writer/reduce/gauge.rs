@@ -31,10 +31,17 @@ struct IntervalSums {
     seconds: f64,
     /// The first value of a line, whose time is that until the next one.
     first: Option<f64>,
-    minimum: (f64, u64),
-    maximum: (f64, u64),
-    last: (f64, u64),
+    minimum: GaugeValue,
+    maximum: GaugeValue,
+    last: GaugeValue,
     last_at: Timestamp,
+}
+
+/// A number, and the word that it is stored as.
+#[derive(Debug, Clone, Copy)]
+struct GaugeValue {
+    number: f64,
+    word: u64,
 }
 
 impl GaugeTrack {
@@ -71,7 +78,7 @@ impl GaugeTrack {
             };
             last_at = Some(at);
             follows = true;
-            let own = (value, word);
+            let own = GaugeValue { number: value, word };
             let Some(sums) = &mut sums else {
                 sums = Some(IntervalSums {
                     interval: piece.interval,
@@ -92,10 +99,10 @@ impl GaugeTrack {
             }
             sums.weighted += value * seconds;
             sums.seconds += seconds;
-            if value < sums.minimum.0 {
+            if value < sums.minimum.number {
                 sums.minimum = own;
             }
-            if value > sums.maximum.0 {
+            if value > sums.maximum.number {
                 sums.maximum = own;
             }
             sums.last = own;
@@ -126,17 +133,17 @@ impl GaugeTrack {
         let end = output.grid().end(sums.interval);
         let at = if is_whole && self.life.contains(end) { end } else { sums.last_at };
         let rest = at.seconds_since(sums.last_at);
-        sums.weighted += sums.last.0 * rest;
+        sums.weighted += sums.last.number * rest;
         sums.seconds += rest;
         match self.kept {
             OutputSlot::Value => {
                 let mean = sums.mean().and_then(|mean| word_of(mean, self.value_type));
-                output.put(at, mean.unwrap_or(sums.last.1));
-                output.put_extreme(OutputSlot::Minimum, at, sums.minimum.1);
-                output.put_extreme(OutputSlot::Maximum, at, sums.maximum.1);
+                output.put(at, mean.unwrap_or(sums.last.word));
+                output.put_extreme(OutputSlot::Minimum, at, sums.minimum.word);
+                output.put_extreme(OutputSlot::Maximum, at, sums.maximum.word);
             }
-            OutputSlot::Minimum => output.put(at, sums.minimum.1),
-            OutputSlot::Maximum => output.put(at, sums.maximum.1),
+            OutputSlot::Minimum => output.put(at, sums.minimum.word),
+            OutputSlot::Maximum => output.put(at, sums.maximum.word),
         }
     }
 }
@@ -146,7 +153,7 @@ impl IntervalSums {
     fn mean(&self) -> Option<f64> {
         let mean = self.weighted / self.seconds;
         // Rounding must not move it beyond the values.
-        let mean = mean.max(self.minimum.0).min(self.maximum.0);
+        let mean = mean.max(self.minimum.number).min(self.maximum.number);
         (self.seconds > 0.0 && !(self.weighted / self.seconds).is_nan()).then_some(mean)
     }
 }

@@ -94,6 +94,13 @@ pub(super) struct Output<'p, 'a> {
     writer: &'p mut ArchiveWriter,
 }
 
+/// The place of a metric in the selection, and which of its numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) metric: usize,
+    pub(super) slot: OutputSlot,
+}
+
 /// The output for the values of one instance.
 #[derive(Debug)]
 pub(super) struct InstanceOutput<'o> {
@@ -166,10 +173,11 @@ impl<'p, 'a> Output<'p, 'a> {
         &'o mut self,
         grid: &'o IntervalGrid,
         run: u32,
-        (metric, slot): (usize, OutputSlot),
+        target: Target,
         instance: Option<InstanceId>,
     ) -> InstanceOutput<'o> {
         let start = self.source.start();
+        let Target { metric, slot } = target;
         let metric = metric as u32;
         InstanceOutput { staged: &mut self.staged, grid, start, run, metric, slot, instance }
     }

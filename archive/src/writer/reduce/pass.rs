@@ -10,7 +10,7 @@ use super::gauge::GaugeTrack;
 use super::grid::{IntervalGrid, IntervalRows, Piece};
 use super::held::HeldTrack;
 use super::histogram_rows::HistogramRows;
-use super::output::{InstanceOutput, Output, OutputSlot, StagedValue};
+use super::output::{InstanceOutput, Output, OutputSlot, StagedValue, Target};
 use super::rows::RowsWithValues;
 use crate::analysis::growth::Gaps;
 use crate::analysis::growth::lifetime::{Lifetime, Lifetimes};
@@ -47,9 +47,6 @@ enum Track {
     Held(HeldTrack),
     Events,
 }
-
-/// The place of a metric in the selection, and which of its extremes.
-type Target = (usize, OutputSlot);
 
 /// One instance of a metric.
 #[derive(Debug)]
@@ -110,7 +107,8 @@ impl<'p, 'a> ReducePass<'p, 'a> {
         let places: HashMap<&str, usize> = places.collect();
         let metrics = selection.metrics().iter().enumerate().map(|(place, metric)| {
             let kind = MetricKind::new(metric, selection.source().metadata());
-            let target = kind.target(metric, &places).unwrap_or((place, OutputSlot::Value));
+            let own = Target { metric: place, slot: OutputSlot::Value };
+            let target = kind.target(metric, &places).unwrap_or(own);
             MetricTracks { kind, target, instances: Vec::new(), run: RunState::default() }
         });
         let metrics = metrics.collect();
@@ -216,9 +214,9 @@ impl<'p, 'a> ReducePass<'p, 'a> {
             return;
         }
         let columns = context.chunk.columns(place);
-        let rows = (context.chunk.timestamps.as_slice(), columns);
+        let timestamps = &context.chunk.timestamps;
         let presences = self.lives.presences(metric);
-        let walls = MetricWalls::new(walls, metric, rows, presences, tracks.run);
+        let walls = MetricWalls::new(walls, metric, timestamps, columns, presences, tracks.run);
         for column in columns.iter().skip(tracks.instances.len()) {
             let instance = column.instance();
             // A value of an instance without a name is kept all the same.
@@ -229,7 +227,7 @@ impl<'p, 'a> ReducePass<'p, 'a> {
         keep_rows_of_walls(context, &walls, self.events, &mut self.output);
         let mut extra = self.histograms.walls(place);
         if presences.is_some() {
-            let with_values = RowsWithValues::new(columns.iter(), context.chunk.timestamps.len());
+            let with_values = RowsWithValues::new(columns.iter(), timestamps.len());
             let newest = tracks.last_values();
             for row in line_starts(columns, tracks, &walls) {
                 let before = with_values.before(row);
@@ -240,7 +238,6 @@ impl<'p, 'a> ReducePass<'p, 'a> {
                 }
             }
             let last = |at: usize| tracks.instances.get(at)?.track.last_at();
-            let timestamps = &context.chunk.timestamps;
             let newest = newest.map(|(at, ..)| at);
             let rows =
                 with_values.new_over_grid(columns.iter(), timestamps, &self.grid, newest, last);
@@ -254,7 +251,7 @@ impl<'p, 'a> ReducePass<'p, 'a> {
                 walls.to_mut().sort_by_key(|wall| wall.row);
             }
             let target = tracks.target;
-            own.add(context, column, &walls, (&self.grid, target), &mut self.output);
+            own.add(context, column, &walls, &self.grid, target, &mut self.output);
         }
         tracks.run.pass(&walls);
     }
@@ -278,7 +275,7 @@ impl<'p, 'a> ReducePass<'p, 'a> {
     fn end(&mut self) {
         for tracks in &mut self.metrics {
             for own in &mut tracks.instances {
-                own.interrupt(None, (&self.grid, tracks.target), &mut self.output);
+                own.interrupt(None, &self.grid, tracks.target, &mut self.output);
             }
         }
     }
@@ -348,7 +345,7 @@ impl MetricKind {
     fn target(self, metric: &SelectedMetric, places: &HashMap<&str, usize>) -> Option<Target> {
         let Self::Extreme(side) = self else { return None };
         let gauge = side.gauge_of(&metric.name)?;
-        Some((*places.get(gauge)?, side.into()))
+        Some(Target { metric: *places.get(gauge)?, slot: side.into() })
     }
 }
 
@@ -400,19 +397,20 @@ impl InstanceTrack {
         context: &ChunkContext<'_>,
         column: &Column,
         walls: &[Wall],
-        (grid, metric): (&IntervalGrid, Target),
+        grid: &IntervalGrid,
+        target: Target,
         output: &mut Output<'_, '_>,
     ) {
         let mut places = 0;
         each_part(column, walls, |part| match part {
-            ColumnPart::Wall(wall) => self.interrupt(Some(wall.at), (grid, metric), output),
+            ColumnPart::Wall(wall) => self.interrupt(Some(wall.at), grid, target, output),
             ColumnPart::Values(words, rows) => {
                 self.run = context.run_of(rows.start);
-                let mut output = output.of_instance(grid, self.run, metric, self.instance);
+                let mut output = output.of_instance(grid, self.run, target, self.instance);
                 for (interval, part) in context.pieces(&rows) {
                     let place = places + (part.start - rows.start);
                     let places = place..place + part.len();
-                    self.track.add(context, column, (interval, part, places), &mut output);
+                    self.track.add(context, column, interval, part, places, &mut output);
                 }
                 places += words.len();
             }
@@ -423,10 +421,11 @@ impl InstanceTrack {
     fn interrupt(
         &mut self,
         at: Option<Timestamp>,
-        (grid, metric): (&IntervalGrid, Target),
+        grid: &IntervalGrid,
+        target: Target,
         output: &mut Output<'_, '_>,
     ) {
-        let mut output = output.of_instance(grid, self.run, metric, self.instance);
+        let mut output = output.of_instance(grid, self.run, target, self.instance);
         match &mut self.track {
             Track::Counter(track) => track.end(&mut output),
             Track::Gauge(track) => track.end(at, &mut output),
@@ -442,7 +441,9 @@ impl Track {
         &mut self,
         context: &ChunkContext<'_>,
         column: &Column,
-        (interval, rows, places): (i128, Range<usize>, Range<usize>),
+        interval: i128,
+        rows: Range<usize>,
+        places: Range<usize>,
         output: &mut InstanceOutput<'_>,
     ) {
         let words = column.words().get(places.clone()).unwrap_or_default();
@@ -462,10 +463,12 @@ impl Track {
                 else ()
             ),
             Self::Held(track) => {
-                if let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) {
-                    let first = (*first, || staged(places.start));
-                    let last = (*last, staged(places.end.saturating_sub(1)));
-                    track.add(interval, first, last, output);
+                if let Some((&first, &last)) = timestamps.first().zip(timestamps.last()) {
+                    if !track.is_continued() {
+                        track.begin(interval, first, staged(places.start), output);
+                    }
+                    let value = staged(places.end.saturating_sub(1));
+                    track.add(interval, last, value, output);
                 }
             }
             Self::Events => {

@@ -190,7 +190,7 @@ fn print_set(
         return Ok(());
     }
     if known.value_type.is_event() {
-        return print_events(dump, (known, cursor), record, set);
+        return print_events(dump, known, cursor, record, set);
     }
     let several = set.len() > 1;
     if several {
@@ -215,7 +215,7 @@ fn print_set(
             }
             if known.indom.is_some() {
                 out.extend_from_slice(b" inst [");
-                push_instance(out, (cursor, is_raw), instance, place);
+                push_instance(out, cursor, is_raw, instance, place);
                 out.push(b']');
             }
             out.extend_from_slice(b" value ");
@@ -255,7 +255,8 @@ fn readable<'r>(
 /// Appends `1 or "Anvils"`, or `1 or ???` if the domain does not have the instance.
 fn push_instance(
     out: &mut Vec<u8>,
-    (cursor, is_raw): (Option<&IndomCursor<'_>>, bool),
+    cursor: Option<&IndomCursor<'_>>,
+    is_raw: bool,
     id: Option<InstanceId>,
     place: usize,
 ) {
@@ -275,7 +276,8 @@ fn push_instance(
 
 fn print_events(
     dump: &mut Dump<'_>,
-    (known, cursor): (&MetricText, Option<&IndomCursor<'_>>),
+    known: &MetricText,
+    cursor: Option<&IndomCursor<'_>>,
     record: &Record<'_>,
     set: &ValueSetView<'_>,
 ) -> Result<(), Failure> {
@@ -289,7 +291,7 @@ fn print_events(
         out.extend_from_slice(known.title());
         if known.indom.is_some() {
             out.push(b'[');
-            push_instance(out, (cursor, is_raw), instance, place);
+            push_instance(out, cursor, is_raw, instance, place);
             out.push(b']');
         }
         out.extend_from_slice(b"): ");

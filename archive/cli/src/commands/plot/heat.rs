@@ -17,7 +17,8 @@ type Key = (usize, Option<InstanceId>);
 /// Returns a panel for each histogram, those that counted most first, and no more than `top`.
 pub(super) fn panels(
     source: Source<'_>,
-    (window, start): (&mut replay::Window<'_>, Timestamp),
+    window: &mut replay::Window<'_>,
+    start: Timestamp,
     step: Duration,
     clock: &Clock,
     top: usize,

@@ -57,7 +57,8 @@ pub(super) fn shorten(panels: &mut [Panel], room: usize) -> Vec<String> {
 pub(super) fn render(
     caption: &Caption,
     panels: &[Panel],
-    (width, lines): (usize, usize),
+    width: usize,
+    lines: usize,
     colored: bool,
 ) -> String {
     let mut out = format!("{}\n{}\n", caption.title, caption.subtitle);
@@ -82,7 +83,7 @@ pub(super) fn render(
             let lines: Vec<&[Point]> = panel.lines.iter().map(|line| &*line.points).collect();
             out.push_str(&chart.title(&title).render_all(&lines));
         } else {
-            out.push_str(&separate(panel, caption, &marks, (width, height)));
+            out.push_str(&separate(panel, caption, &marks, width, height));
         }
     }
     let marks = panels.iter().flat_map(|panel| &panel.marks);
@@ -115,7 +116,8 @@ fn separate(
     panel: &Panel,
     caption: &Caption,
     marks: &[f64],
-    (width, height): (usize, usize),
+    width: usize,
+    height: usize,
 ) -> String {
     let mut charts = Vec::new();
     for line in &panel.lines {

@@ -72,7 +72,8 @@ pub(super) fn select<'a>(
 pub(super) fn check(
     selection: ReplaySelection<'_>,
     conditions: &[Expression],
-    (request, zone): (&Request, &Zone),
+    request: &Request,
+    zone: &Zone,
 ) -> Result<(), Failure> {
     let metadata = selection.source().metadata();
     let mut samples = Samples::new(selection, request)?;

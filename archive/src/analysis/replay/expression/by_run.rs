@@ -175,12 +175,7 @@ impl Term {
         }
         let [left, right] = operands;
         let singular = operands.map(|operand| operand.term.indom.is_none());
-        Some(apply_operator(
-            (operator, ValueType::Double),
-            &values(left)?,
-            &values(right)?,
-            singular,
-        ))
+        Some(apply_operator(operator, ValueType::Double, &values(left)?, &values(right)?, singular))
     }
 }
 

@@ -131,7 +131,7 @@ impl Term {
                     let values = operand.term.values(moments, at);
                     each(values, |value| operand.in_scale(value))
                 });
-                apply_operator((*operator, self.value_type), &left, &right, singular)
+                apply_operator(*operator, self.value_type, &left, &right, singular)
             }
             Action::Instances(inner, ids) => of_instances(inner.values(moments, at), ids),
             Action::Rescale(inner, conversion) => each(inner.values(moments, at), |value| {
@@ -340,7 +340,8 @@ impl Converted {
 /// Returns the results of an operator, in a type, for the instances that both operands have.
 /// `singular` is whether each operand has no instances.
 pub(super) fn apply_operator<'v>(
-    (operator, value_type): (Operator, ValueType),
+    operator: Operator,
+    value_type: ValueType,
     left: &ExpressionValues<'_>,
     right: &ExpressionValues<'_>,
     singular: [bool; 2],

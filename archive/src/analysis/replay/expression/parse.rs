@@ -142,7 +142,7 @@ const OPERATORS: [(Operator, &str, u8); 12] = [
 
 impl Operator {
     pub(super) fn sign(self) -> &'static str {
-        OPERATORS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
+        OPERATORS.iter().find(|(known, ..)| *known == self).map_or("", |(_, sign, _)| sign)
     }
 }
 
@@ -194,9 +194,14 @@ const OVER_FUNCTIONS: [(&str, OverFunction); 3] = [
     ("avg_over", OverFunction::Avg),
 ];
 
+fn over_function(name: &str) -> Option<OverFunction> {
+    let found = OVER_FUNCTIONS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, function)| *function)
+}
+
 impl OverFunction {
     pub(super) fn name(self) -> &'static str {
-        OVER_FUNCTIONS.iter().find(|row| row.1 == self).map_or("", |row| row.0)
+        OVER_FUNCTIONS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 }
 
@@ -294,10 +299,10 @@ impl<'p, 't> Parser<'p, 't> {
                 left = node(at, NodeKind::Or(Box::new([left, right])), depth)?;
                 continue;
             }
-            let operators = &mut OPERATORS.iter();
-            let operator =
-                operators.find(|row| row.2 >= level && *self.peek() == Token::Sign(row.1));
-            let Some(&(operator, _, level)) = operator else { break };
+            let found = OPERATORS.iter().find(|(_, sign, own_level)| {
+                *own_level >= level && *self.peek() == Token::Sign(sign)
+            });
+            let Some(&(operator, _, level)) = found else { break };
             self.next += 1;
             let right = self.expression(level + 1)?;
             let depth = left.depth.max(right.depth);
@@ -317,7 +322,7 @@ impl<'p, 't> Parser<'p, 't> {
                     return self.call(at, name);
                 }
                 if *self.peek() == Token::Name("by")
-                    && let Some((_, function)) = AGGREGATES.iter().find(|row| row.0 == *name)
+                    && let Some((_, function)) = AGGREGATES.iter().find(|(known, _)| known == name)
                 {
                     return self.by_labels(at, *function);
                 }
@@ -449,9 +454,8 @@ impl<'p, 't> Parser<'p, 't> {
                 let rank = percentile(name).unwrap_or_default();
                 (NodeKind::Quantile(rank, self.selector()?), 0)
             }
-            _ if OVER_FUNCTIONS.iter().any(|row| row.0 == name) => {
-                let function = OVER_FUNCTIONS.iter().find(|row| row.0 == name);
-                let function = function.map_or(OverFunction::Avg, |row| row.1);
+            _ if over_function(name).is_some() => {
+                let function = over_function(name).unwrap_or(OverFunction::Avg);
                 let operand_at = self.offset();
                 if !matches!(self.peek(), Token::Name(_)) {
                     return Err(Flaw::new(operand_at, Problem::OverExpression(function.name())));

@@ -194,7 +194,7 @@ impl HistogramLines {
         let mut grown = Grown::default();
         let [since, _] = moments;
         for line in lines(column, &self.walls, moments) {
-            let zero = self.zero(replay, (track, member), &line, since);
+            let zero = self.zero(replay, track, member, &line, since);
             let rise = replay.rise(column, &line, zero.map(|zero| zero.at), moments);
             let Some(rise) = rise.ok()? else { continue };
             let from = match line.wall.and_then(Wall::zero) {
@@ -216,7 +216,8 @@ impl HistogramLines {
     fn zero(
         &self,
         replay: &Replay<'_>,
-        (track, member): (&MetricTrack, Member),
+        track: &MetricTrack,
+        member: Member,
         line: &Line<'_>,
         since: &Moment,
     ) -> Option<LineZero> {
