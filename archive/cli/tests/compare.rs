@@ -9,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use test_archives::{Builder, TestArchive};
 
+use crate::program::{printed_of, run};
+
 /// Buckets of the histogram, and the values of each in base and new run for each search.
 const BUCKETS: [&str; 5] = ["0..9", "10..19", "20..29", "30..39", "40.."];
 const SECONDS: u64 = 400;
@@ -91,8 +93,7 @@ impl Shop {
 }
 
 fn compare(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("compare").args(arguments).args(["-Z", "UTC"]).output().unwrap()
+    run(Path::new("."), &[&["compare"], arguments].concat())
 }
 
 fn sides(base: &TestArchive, new: &TestArchive) -> [String; 2] {
@@ -241,14 +242,7 @@ fn compressed_archives_give_the_same_bytes_each_time() {
     let base = BASE.run("base", SECONDS);
     let new = Shop { orders: 40, seed: 2, ..BASE }.run("new", SECONDS);
     let packed = new.directory().join("packed");
-    let converted = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
-        .arg("convert")
-        .arg(new.base())
-        .args(["--compress", "zstd", "--output"])
-        .arg(&packed)
-        .output()
-        .unwrap();
-    assert!(converted.status.success(), "{converted:?}");
+    printed_of(&new, &["convert", "--compress", "zstd", "--output", "packed"]);
     let [base, plain] = sides(&base, &new);
     let packed = format!("new={}", packed.display());
     let expected = compare(&[&base, &plain, "--json"]).stdout;
@@ -327,14 +321,7 @@ mod engines {
     use super::*;
 
     fn table(run: &TestArchive) -> Value {
-        let output = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
-            .arg("report")
-            .arg(run.base())
-            .args(["--raw", "--buckets", "--format", "csv", "shop"])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = printed_of(run, &["report", "--raw", "--buckets", "--format", "csv", "shop"]);
         let mut lines = text.lines();
         // `shop.latency.bucket[bucket=0..9] (count)`
         let heads = lines.next().unwrap().split(',').skip(2);

@@ -7,6 +7,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::program::printed;
+
 /// Writes an archive `web` of `web.errors` and `web.requests`.
 fn archive() -> (TempDir, PathBuf) {
     Builder::named("web")
@@ -18,10 +20,7 @@ fn archive() -> (TempDir, PathBuf) {
 }
 
 fn script(shell: &str) -> String {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    let output = program.args(["completions", shell]).output().unwrap();
-    assert!(output.status.success());
-    String::from_utf8(output.stdout).unwrap()
+    printed(Path::new("."), &["completions", shell])
 }
 
 /// Returns bash's proposals for the last of some words, in the directory of the archive; `FILES`

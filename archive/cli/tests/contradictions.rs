@@ -2,7 +2,7 @@
 //! other values the larger part is kept, and no copy is made that lacks the others.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use pcp_archive::Pmid;
 use tempfile::TempDir;
@@ -31,8 +31,7 @@ fn directory() -> TempDir {
 }
 
 fn run(directory: &Path, command: &str, arguments: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    program.current_dir(directory).arg(command).args(arguments).env("TZ", "UTC").output().unwrap()
+    crate::program::run(directory, &[&[command], arguments].concat())
 }
 
 #[test]

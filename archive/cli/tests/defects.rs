@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::{Builder, Cell};
 
-use crate::program::{run_on, text};
+use crate::program::{printed_of, run_on, text};
 
 /// Writes three records of a metric in place and one in blocks; the first has a help text.
 fn archive() -> (TempDir, PathBuf) {
@@ -149,10 +149,7 @@ fn the_metadata_of_an_archive_without_a_whole_record_is_printed() {
     let whole = run_on(&base, &["dump"]);
     assert_eq!(whole.status.code(), Some(0));
     let options = ["-L", "-d", "-t", "-m"];
-    let dump = |base: &Path| {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        program.arg("dump").arg(base).args(options).env("TZ", "UTC").output().unwrap()
-    };
+    let dump = |base: &Path| run_on(base, &[&["dump"], &options[..]].concat());
     let whole = text(&dump(&base).stdout).to_owned();
     // The first record is not complete.
     let data = fs::File::options().write(true).open(base.with_extension("0")).unwrap();
@@ -171,8 +168,7 @@ fn the_metadata_of_an_archive_without_a_whole_record_is_printed() {
     assert!(complaints.ends_with("acme: no records\n"), "{complaints}");
     assert_eq!(output.status.code(), Some(1));
     for command in [&["info"][..], &["metrics"], &["report", "acme.word"], &["summary"]] {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let output = program.arg(command[0]).arg(&base).args(&command[1..]).output().unwrap();
+        let output = run_on(&base, command);
         assert_eq!(output.status.code(), Some(1), "{command:?}");
         assert!(output.stdout.is_empty(), "{command:?}");
         assert!(text(&output.stderr).ends_with("acme: no records\n"), "{command:?}");
@@ -191,8 +187,7 @@ fn index_entries_beyond_files_and_volumes_are_marked() {
         let mut bytes = bytes.clone();
         bytes[entry + place..][..to.len()].copy_from_slice(to);
         fs::write(&index, bytes).unwrap();
-        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let output = program.arg("dump").arg(&base).args(["-t"]).output().unwrap();
+        let output = run_on(&base, &["dump", "-t"]);
         text(&output.stdout).to_owned()
     };
     let expected = |line: String| format!("\n\t\t{line}\n");
@@ -235,12 +230,7 @@ fn a_damaged_record_costs_itself_alone() {
     assert!(complaints.contains(&format!("; {} bytes skipped\n", size(second))), "{complaints}");
     // Of three records of as many lines, the first and the last are printed.
     assert_eq!(lines(&output) * 3, lines(&whole) * 2);
-    let json = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
-        .arg("dump")
-        .arg(&base)
-        .arg("--json")
-        .output()
-        .unwrap();
+    let json = run_on(&base, &["dump", "--json"]);
     assert_eq!((lines(&json), json.status.code()), (2, Some(65)));
 }
 
@@ -258,12 +248,7 @@ fn a_block_that_cannot_be_decompressed_costs_its_records_alone() {
             .into_parts();
     // Four blocks of a megabyte.
     let packed = directory.path().join("xz");
-    let convert = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
-        .args(["convert", "--compress", "xz", "-o"])
-        .args([&packed, &base])
-        .output()
-        .unwrap();
-    assert!(convert.status.success(), "{convert:?}");
+    printed_of(&base, &["convert", "--compress", "xz", "-o", "xz"]);
     let volume = directory.path().join("xz.0.xz");
     let mut bytes = fs::read(&volume).unwrap();
     let middle = bytes.len() / 3;

@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use tempfile::TempDir;
 use test_archives::Builder;
 
-use crate::program::text;
+use crate::program::{printed_of, run_on, text};
 
 /// Writes a metric of which more instances come and go, one record for each second.
 fn archive(times: &[i32]) -> (TempDir, PathBuf) {
@@ -25,8 +25,7 @@ fn archive(times: &[i32]) -> (TempDir, PathBuf) {
 }
 
 fn dump(path: &Path, options: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("dump").arg(path).args(options).env("TZ", "UTC").output().unwrap()
+    run_on(path, &[&["dump"], options].concat())
 }
 
 #[test]
@@ -155,15 +154,11 @@ fn an_index_entry_that_steps_back_in_time_changes_no_answer() {
     ];
     let run = || {
         commands.map(|arguments| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-            let output = command.arg(arguments[0]).arg(&base).args(&arguments[1..]);
-            let output = output.env("TZ", "UTC").output().unwrap();
-            assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+            let printed = printed_of(&base, arguments);
             for suffix in ["0", "meta", "index"] {
                 let _ = fs::remove_file(copy.with_extension(suffix));
             }
-            let stdout = text(&output.stdout).to_owned();
-            stdout.lines().filter(|line| !line.contains("index")).collect::<Vec<_>>().join("\n")
+            printed.lines().filter(|line| !line.contains("index")).collect::<Vec<_>>().join("\n")
         })
     };
     let expected = run();

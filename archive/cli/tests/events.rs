@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use test_archives::{Builder, Cell};
 
 use crate::output_schema::documented;
+use crate::program::{printed_of, run_on, text};
 
 fn at(seconds: i64, nanos: u32) -> Timestamp {
     Timestamp::new(1_700_000_000 + seconds, nanos).unwrap()
@@ -37,10 +38,7 @@ fn archive() -> (TempDir, PathBuf) {
 }
 
 fn printed(command: &str, base: &Path, arguments: &[&str]) -> String {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    let output = program.arg(command).arg(base).args(arguments).env("TZ", "UTC").output().unwrap();
-    assert!(output.status.success(), "{command} {arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    printed_of(base, &[&[command], arguments].concat())
 }
 
 fn line(printed: &str) -> Json {
@@ -101,10 +99,9 @@ fn events_are_lines_with_their_times_and_parameters() {
 fn an_archive_without_events_has_none_to_print() {
     let (_directory, base) = archive();
     let failure = |arguments: &[&str]| {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let output = program.arg("events").arg(&base).args(arguments).output().unwrap();
+        let output = run_on(&base, &[&["events"], arguments].concat());
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
+        text(&output.stderr).to_owned()
     };
     assert!(failure(&["acme.size"]).contains("none has events"));
 }

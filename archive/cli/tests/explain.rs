@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{OwnedValue, Pmid, Value as ArchiveValue};
@@ -11,16 +11,14 @@ use test_archives::{Builder, Cell, TestArchive, at};
 
 use crate::incident;
 use crate::output_schema::documented;
+use crate::program::{printed_of, run_on, stdout};
 
 fn explain(base: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("explain").arg(base).args(arguments).args(["-Z", "UTC"]).output().unwrap()
+    run_on(base, &[&["explain"], arguments].concat())
 }
 
 fn text(base: &Path, arguments: &[&str]) -> String {
-    let output = explain(base, arguments);
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    stdout(&explain(base, arguments), 0).to_owned()
 }
 
 fn json(base: &Path, arguments: &[&str]) -> Value {
@@ -282,14 +280,7 @@ fn a_program_that_falls_silent_is_not_taken_for_calm() {
 fn plain_and_compressed_archives_give_the_same_bytes() {
     let (directory, base) = incident::jobs();
     let packed = directory.path().join("packed");
-    let converted = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
-        .arg("convert")
-        .arg(&base)
-        .args(["--compress", "zstd", "--output"])
-        .arg(&packed)
-        .output()
-        .unwrap();
-    assert!(converted.status.success(), "{converted:?}");
+    printed_of(&base, &["convert", "--compress", "zstd", "--output", "packed"]);
     for arguments in [&["-S", "60s", "--json"][..], &["-S", "60s"]] {
         let expected = text(&base, arguments);
         assert_eq!(text(&base, arguments), expected);

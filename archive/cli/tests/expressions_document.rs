@@ -1,8 +1,10 @@
 //! The expressions in the table of `docs/expressions.md`, and the errors of those that it excludes.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use test_archives::{Builder, TestArchive};
+
+use crate::program::run_on;
 
 const DOCUMENT: &str = include_str!("../../../docs/expressions.md");
 
@@ -40,9 +42,8 @@ fn archive() -> TestArchive {
 }
 
 fn report(archive: &TestArchive, expression: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("report").arg(archive.base()).args(["-t", "4s", "--json", "-e"]);
-    command.arg(format!("x = {expression}")).output().unwrap()
+    let expression = format!("x = {expression}");
+    run_on(archive, &["report", "-t", "4s", "--json", "-e", &expression])
 }
 
 #[test]

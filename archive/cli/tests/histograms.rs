@@ -2,22 +2,20 @@
 //! numbers computed from what the program counted.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use test_archives::Builder;
 
+use crate::program::{printed_of, run_on};
 use crate::programs::shop;
 use crate::report_csv::cells;
 
 fn run(command: &str, base: &Path, arguments: &[&str]) -> Output {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    process.arg(command).arg(base).args(["-Z", "UTC"]).args(arguments).output().unwrap()
+    run_on(base, &[&[command], arguments].concat())
 }
 
 fn text(command: &str, base: &Path, arguments: &[&str]) -> String {
-    let output = run(command, base, arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    printed_of(base, &[&[command], arguments].concat())
 }
 
 #[test]
@@ -79,11 +77,7 @@ fn a_histogram_is_reported_as_itself() {
 #[test]
 fn metadata_of_a_histogram_has_no_line_for_each_bucket() {
     let (_directory, base) = shop(true);
-    let print = |arguments: &[&str]| {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let output = process.arg("metrics").arg(&base).args(arguments).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let print = |arguments: &[&str]| printed_of(&base, &[&["metrics"], arguments].concat());
     let short = print(&["mmv.shop.latency"]);
     let line = " buckets of microsec (--buckets lists them)\n";
     assert!(short.contains("histogram mmv.shop.latency: ") && short.contains(line), "{short}");

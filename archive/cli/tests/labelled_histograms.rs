@@ -2,12 +2,13 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::program::{printed_of, run_on};
 use crate::report_csv::cells;
 
 const BUCKETS: [(&str, u64); 4] = [
@@ -68,9 +69,7 @@ fn growing() -> (TempDir, PathBuf) {
 }
 
 fn report(base: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("report").arg(base).args(["--format", "csv", "-Z", "UTC"]);
-    command.args(arguments).output().unwrap()
+    run_on(base, &[&["report", "--format", "csv"], arguments].concat())
 }
 
 #[track_caller]
@@ -124,9 +123,7 @@ fn new_buckets_count_from_the_record_before() {
     });
     assert_eq!(counted.collect::<Vec<_>>(), [140.0, 20.0]);
     let printed = |command: &str, options: &[&str]| {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let output = process.arg(command).arg(&base).args(window).args(options).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
+        printed_of(&base, &[&[command], &window[..], options].concat())
     };
     let map = printed("plot", &["--heatmap", "-t", "10s"]);
     assert!(map.contains("140 values") && map.contains("20 values"), "{map}");
@@ -153,9 +150,8 @@ fn expressions_are_columns_in_the_order_in_which_they_are_given() {
     let (_directory, base) = archive();
     let expressions = ["-e", "slow = p99(web.latency)", "-e", "fast = p50(web.latency)"];
     for format in ["csv", "table"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("report").arg(&base).args(expressions).args(["--format", format]);
-        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let report = ["report", "--format", format];
+        let text = printed_of(&base, &[&report[..], &expressions].concat());
         let place = |name: &str| text.find(name).unwrap_or_else(|| panic!("{name}: {text}"));
         assert!(place("slow") < place("fast"), "{text}");
     }
@@ -193,16 +189,12 @@ fn condition_that_holds_in_a_row_is_status_1_after_the_report() {
 fn top_histograms_are_those_with_the_largest_quantiles() {
     let (directory, base) = archive();
     for command in ["report", "summary"] {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        process.arg(command).arg(&base).args(["web.latency", "--top", "1", "--json"]);
-        let text = String::from_utf8(process.output().unwrap().stdout).unwrap();
+        let text = printed_of(&base, &[command, "web.latency", "--top", "1", "--json"]);
         let shown = [text.contains("path=/b"), text.contains("path=/a")];
         assert_eq!(shown, [true, false], "{command}: {text}");
     }
     let picture = directory.path().join("top.svg");
-    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    process.arg("plot").arg(&base).args(["web.latency", "--top", "1", "-o"]).arg(&picture);
-    assert!(process.status().unwrap().success());
+    printed_of(&base, &["plot", "web.latency", "--top", "1", "-o", "top.svg"]);
     let svg = std::fs::read_to_string(picture).unwrap();
     assert!(svg.contains("path=/b") && !svg.contains("path=/a"), "{svg}");
 }
@@ -241,12 +233,8 @@ fn expressions_have_quantiles_of_histograms_with_labels() {
 }
 
 fn heat_maps(base: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
-    let page = base.with_extension("html");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("snapshot").arg(base).args(arguments).arg("-o").arg(&page);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let html = std::fs::read_to_string(&page).unwrap();
+    printed_of(base, &[&["snapshot", "-o", "page.html"], arguments].concat());
+    let html = std::fs::read_to_string(base.with_file_name("page.html")).unwrap();
     let (_, after) = html.split_once("id=\"data\">").unwrap();
     let packed = BASE64_STANDARD.decode(after.split_once('<').unwrap().0).unwrap();
     let mut data = Vec::new();

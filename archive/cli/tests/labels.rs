@@ -1,7 +1,6 @@
 //! Metrics and instances selected by labels, in all commands.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 use test_archives::Builder;
@@ -72,9 +71,7 @@ fn sums_by_a_label_have_an_instance_for_each_of_its_values() {
         }))
         .finish();
     let report = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("report").arg(archive.base()).args(["--format", "csv"]).args(arguments);
-        command.output().unwrap()
+        run_on(&archive, &[&["report", "--format", "csv"], arguments].concat())
     };
     for (expression, names, values) in [
         ("sum by (path) (rate(web.requests))", "x[path=/],x[path=/cart]", "8,3"),

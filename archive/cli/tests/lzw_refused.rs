@@ -1,10 +1,11 @@
 //! Every command rejects files of compress(1) and names the remedy.
 
 use std::fs;
-use std::process::Command;
 
 use tempfile::TempDir;
 use test_archives::Builder;
+
+use crate::program::{run, text};
 
 /// Output of compress(1) for "ab\n".
 const LZW: [u8; 7] = [0x1f, 0x9d, 0x90, 0x61, 0xc4, 0x28, 0];
@@ -29,10 +30,9 @@ fn every_command_names_the_file_and_the_remedy() {
             ("report", &["a.b", "--raw"]),
             ("summary", &[]),
         ] {
-            let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-            let program = program.arg(command).arg(directory.path()).args(options);
-            let output = program.output().unwrap();
-            let errors = String::from_utf8(output.stderr).unwrap();
+            let path = directory.path().to_str().unwrap();
+            let output = run(directory.path(), &[&[command, path], options].concat());
+            let errors = text(&output.stderr);
             assert_eq!(output.status.code(), Some(65), "{command}: {errors}");
             let named = errors.starts_with(&format!("mmv-archive: {}: ", file.display()));
             let advice = "the LZW of compress(1) is not supported; \

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use test_archives::Builder;
 
 use crate::incident;
+use crate::program::{self, printed_of, run_on, stdout};
 
 /// A server that is asked, one request after another.
 struct Server {
@@ -303,12 +304,11 @@ fn answers_are_those_of_the_commands() {
             vec!["--before", "0s..1m", "--after", "90s..2m", "--all", "--warm-up", "2s"],
         ),
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let output = command.arg(tool).arg(&base).args(&line).env("TZ", "UTC").output().unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && !printed.is_empty(), "{tool} {line:?}");
-        let complaints = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(server.text(tool, arguments), printed + &complaints, "{tool} {line:?}");
+        let output = run_on(&base, &[&[tool], &line[..]].concat());
+        let printed = stdout(&output, 0);
+        assert!(!printed.is_empty(), "{tool} {line:?}");
+        let expected = format!("{printed}{}", program::text(&output.stderr));
+        assert_eq!(server.text(tool, arguments), expected, "{tool} {line:?}");
     }
     assert_eq!(server.end(), Some(0));
 }
@@ -342,10 +342,7 @@ fn a_plot_is_the_picture_that_the_command_writes() {
     assert_eq!(result["content"][0]["mimeType"], "image/png");
     let encoded = result["content"][0]["data"].as_str().unwrap();
     let file = directory.path().join("written.png");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    let line = ["mmv.jobs", "--last", "1h", "--top", "2", "-o", path(&file)];
-    let output = command.arg("plot").arg(&base).args(line).env("TZ", "UTC").output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    printed_of(&base, &["plot", "mmv.jobs", "--last", "1h", "--top", "2", "-o", path(&file)]);
     assert!(encoded.starts_with("iVBORw0KGgo"), "the signature of PNG");
     let length = fs::metadata(&file).unwrap().len() as usize;
     assert_eq!(encoded.len(), length.div_ceil(3) * 4);

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 use test_archives::{Builder, TestArchive};
+
+use crate::program::printed_of;
 
 const DOCUMENT: &str = include_str!("../../../docs/output-schema.md");
 
@@ -30,10 +31,7 @@ fn every_line_of_json_has_the_version_of_the_schema() {
         ("info", &[]),
         ("check", &[]),
     ] {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let output = process.arg(command).arg(base).args(options).arg("--json").output().unwrap();
-        assert!(output.status.success(), "{command}: {output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = printed_of(base, &[&[command, "--json"], options].concat());
         assert!(!text.is_empty(), "{command}");
         for line in text.lines() {
             let object: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -71,10 +69,7 @@ fn archive() -> TestArchive {
 }
 
 fn printed(base: &Path, command: &str, options: &[&str]) -> String {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    let output = process.arg(command).arg(base).arg("web").args(options).output().unwrap();
-    assert!(output.status.success(), "{command} {options:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    printed_of(base, &[&[command, "web"], options].concat())
 }
 
 fn keys(lines: &str) -> BTreeSet<String> {

@@ -9,6 +9,7 @@ use pcp_archive::raw::event::EventArrayBuilder;
 use tempfile::TempDir;
 use test_archives::{Builder, Cell, at, scratch};
 
+use crate::program::{self, run_on};
 use crate::programs;
 
 const INSTANCES: usize = 50;
@@ -278,10 +279,9 @@ fn events_on_both_sides_of_damage_are_shown() {
     let text = String::from_utf8(plot(&base, &["mmv.shop.queue"]).stdout).unwrap();
     assert!(text.contains("\u{25b2} 22:14:10 shop appeared\n"), "{text}");
     let run = |command: &str, arguments: &[&str]| {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let output = program.arg(command).arg(&base).args(arguments).output().unwrap();
-        assert!(String::from_utf8(output.stderr).unwrap().contains("bytes"), "{command}");
-        String::from_utf8(output.stdout).unwrap()
+        let output = run_on(&base, &[&[command], arguments].concat());
+        assert!(program::text(&output.stderr).contains("bytes"), "{command}");
+        program::text(&output.stdout).to_owned()
     };
     let table = run("report", &["mmv.shop.queue", "--events", "-t", "10s"]);
     assert_eq!(table.matches("shop appeared").count(), 2, "{table}");

@@ -2,7 +2,6 @@
 //! the agent's events in the archive.
 
 use std::path::Path;
-use std::process::Command;
 
 use pcp_archive::follow::Follower;
 use pcp_archive::internal::programs::{events_metric, items};
@@ -13,14 +12,13 @@ use pcp_archive::summary::summarize;
 use pcp_archive::{Archive, Pmid, Timestamp, Value};
 use test_archives::{Builder, TestArchive, at};
 
+use crate::program::{printed_of, run_on, stdout, text};
 use crate::programs::{shop, shop_that_ends};
 use crate::report_csv::cells;
 
 /// Returns the lines without their first field; none if there are no values.
 fn lines(command: &str, base: &Path, arguments: &[&str]) -> Vec<String> {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    process.arg(command).arg(base).args(["--format", "csv", "-Z", "UTC"]).args(arguments);
-    let output = process.output().unwrap();
+    let output = run_on(base, &[&[command, "--format", "csv"], arguments].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
     if stderr.contains("the metrics have no values at these times") {
         return Vec::new();
@@ -207,12 +205,9 @@ fn quantiles_are_of_counts_within_the_window() {
 fn records_have_quantiles_since_the_record_before() {
     let (_directory, base) = shop(true);
     let follow = |arguments: &[&str]| {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        process.arg("follow").arg(&base).args(["mmv.shop.latency", "-S", "0s", "-Z", "UTC"]);
-        let output = process.args(["-s", "9"]).args(arguments).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{stderr}");
-        (String::from_utf8(output.stdout).unwrap(), stderr)
+        let options = ["follow", "mmv.shop.latency", "-S", "0s", "-s", "9"];
+        let output = run_on(&base, &[&options[..], arguments].concat());
+        (stdout(&output, 0).to_owned(), text(&output.stderr).to_owned())
     };
     let (table, stderr) = follow(&["--quantile", "0.5,1", "--exact"]);
     let columns = |line: &str| line.split_whitespace().skip(2).map(str::to_owned).collect();
@@ -240,11 +235,8 @@ fn records_have_quantiles_since_the_record_before() {
 fn last_values_of_a_run_have_rates() {
     let (_directory, base) = shop_that_ends();
     let follow = |arguments: &[&str]| {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        process.arg("follow").arg(&base).args(["-S", "0s", "-Z", "UTC", "-s", "9"]);
-        let output = process.args(arguments).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
+        let options = ["follow", "-S", "0s", "-s", "9"];
+        let text = printed_of(&base, &[&options[..], arguments].concat());
         text.lines()
             .skip_while(|line| !line.starts_with("2023"))
             .map(|line| line.split_whitespace().next_back().unwrap_or("").to_owned())
@@ -340,16 +332,8 @@ fn a_removed_instance_of_a_program_has_no_values() {
 fn a_table_has_the_events_between_its_rows() {
     let (_directory, base) = shop(true);
     let run = |options: &[&str]| {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        process.arg("report").arg(&base).args([
-            "mmv.shop.queue",
-            "-t",
-            "20s",
-            "-Z",
-            "UTC",
-            "--exact",
-        ]);
-        process.args(options).output().unwrap()
+        let report = ["report", "mmv.shop.queue", "-t", "20s", "--exact"];
+        run_on(&base, &[&report[..], options].concat())
     };
     let output = run(&["--events"]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -421,10 +405,9 @@ fn three_programs() -> TestArchive {
 fn a_table_has_the_events_of_the_programs_asked_for_only() {
     let archive = three_programs();
     let programs = |arguments: &[&str]| {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        process.arg("report").arg(archive.base()).args(["--events", "-t", "10s", "-Z", "UTC"]);
-        let output = process.args(arguments).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let options = ["report", "--events", "-t", "10s"];
+        let output = run_on(&archive, &[&options[..], arguments].concat());
+        let text = text(&output.stdout);
         let ended = text.lines().filter_map(|line| line.strip_suffix(" ended"));
         let names = ended.filter_map(|line| line.split(' ').next_back());
         names.map(str::to_owned).collect::<Vec<_>>()

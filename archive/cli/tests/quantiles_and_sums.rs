@@ -1,12 +1,13 @@
 //! `report --quantile` and `report --sum`.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::program::{printed_of, run_on};
 use crate::report_csv::cells;
 
 /// A record: its second, the counts of the values 4..5, 6..7 and 8..11, and their sum; without
@@ -60,9 +61,7 @@ fn report(base: &Path, arguments: &[&str]) -> Output {
 }
 
 fn report_of(base: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("report").arg(base).args(["--format", "csv", "-Z", "UTC"]);
-    command.args(arguments).output().unwrap()
+    run_on(base, &[&["report", "--format", "csv"], arguments].concat())
 }
 
 fn lines(base: &Path, arguments: &[&str]) -> Vec<String> {
@@ -150,9 +149,7 @@ fn quantiles_over_a_mark_or_a_restart_are_of_what_was_observed() {
     let quantile = ["-e", "p = quantile(0.99, web.latency)"];
     let minutes = lines_every("40s", &base, &quantile);
     assert_eq!(minutes, ["p", "", "9.5", "9.5"], "{quantile:?}");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("summary").arg(&base).args(["web", "--quantile", "0.5", "--format", "csv"]);
-    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let text = printed_of(&base, &["summary", "web", "--quantile", "0.5", "--format", "csv"]);
     // 131 of 4..5, 119 of 6..7, 11 of 8..11.
     assert!(text.contains(",p50,") && text.contains(",261,,,,4.35,,,,,,,4.5,microsec"), "{text}");
 }
@@ -215,11 +212,8 @@ fn the_last_minute_has_a_quantile_of_its_own() {
         .collect();
     let (_directory, base) = archive_of(&rows);
     let whole = |options: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("report").arg(&base).args(["web", "--quantile", "0.95", "--format", "csv"]);
-        let output = command.args(options).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
+        let report = ["report", "web", "--quantile", "0.95", "--format", "csv"];
+        let text = printed_of(&base, &[&report[..], options].concat());
         text.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().to_owned()).collect()
     };
     let lines: Vec<String> = whole(&["--last", "1m", "-t", "1m"]);

@@ -1,11 +1,11 @@
 //! `report --rate` at resets, marks and absences of a counter.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 use test_archives::Builder;
 
+use crate::program::{printed_of, run, run_on, text};
 use crate::report_csv::cells;
 
 /// A record: its second, and the counts of the instances `steady` and `transient`; without any a
@@ -49,11 +49,8 @@ fn archive_of(name: &str) -> (TempDir, PathBuf) {
 }
 
 fn report(base: &Path, arguments: &[&str]) -> Vec<String> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    command.arg("report").arg(base).args(["a", "-t", "10s", "--format", "csv", "-Z", "UTC"]);
-    let output = command.args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let options = ["report", "a", "-t", "10s", "--format", "csv"];
+    let text = printed_of(base, &[&options[..], arguments].concat());
     text.lines().skip(1).map(cells).collect()
 }
 
@@ -113,8 +110,7 @@ fn recent(age: i64) -> (TempDir, PathBuf, i64) {
 }
 
 fn printed(base: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    let output = command.arg("report").arg(base).args(["--json"]).args(arguments).output().unwrap();
+    let output = run_on(base, &[&["report", "--json"], arguments].concat());
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -150,11 +146,9 @@ fn rate_over_a_mark_is_of_the_observed_time() {
     let rates = |name: &str, second: i64, options: &[&str]| -> String {
         let (_directory, base) = archive_of(name);
         let at = format!("@{}.000000001", 1_700_000_000 + second);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("report").arg(&base).args(["--rate", "--format", "csv", "-Z", "UTC"]);
-        let output = command.args([name, "--at", &at]).args(options).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let values = text.lines().nth(1).map(cells);
+        let report = ["report", name, "--rate", "--format", "csv", "--at", &at];
+        let output = run_on(&base, &[&report[..], options].concat());
+        let values = text(&output.stdout).lines().nth(1).map(cells);
         values.filter(|values| values != ",").unwrap_or_default()
     };
     let mmv = |second, span| rates("mmv.a.count", second, &["-t", span]);
@@ -181,11 +175,10 @@ fn a_rate_over_two_archives_is_of_the_times_that_they_have() {
             .finish();
     }
     let rate = |options: &[&str]| -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("report").arg(directory.path()).args(["app.requests", "--rate", "-t", "170s"]);
-        command.args(["--at", "@1700000179", "--format", "csv", "-Z", "UTC"]).args(options);
-        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
-        text.lines().nth(1).map(cells).unwrap_or_default()
+        let report = ["report", ".", "app.requests", "--rate", "-t", "170s"];
+        let at = ["--at", "@1700000179", "--format", "csv"];
+        let output = run(directory.path(), &[&report[..], &at, options].concat());
+        text(&output.stdout).lines().nth(1).map(cells).unwrap_or_default()
     };
     assert_eq!(rate(&[]), "10");
     assert_eq!(rate(&["--pcp"]), "");
@@ -216,11 +209,8 @@ fn requests() -> Builder {
 fn instance_that_a_program_creates_counts_from_zero() {
     let archive = requests().finish();
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("report").arg(&*archive).args(["-t", "1s", "--format", "csv", "-Z", "UTC"]);
-        let output = command.args(arguments).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
+        let options = ["report", "-t", "1s", "--format", "csv"];
+        let text = printed_of(&archive, &[&options[..], arguments].concat());
         let found = text.lines().skip(1).map(cells);
         found.collect::<Vec<String>>()
     };
@@ -257,11 +247,8 @@ fn instance_selected_by_label_counts_from_0_as_by_name() {
     let archive = requests().finish();
     for window in [&["-S", "+0s"][..], &["-S", "+2s"], &["-S", "+3s"]] {
         let rates = |metric: &[&str]| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-            command.arg("report").arg(&*archive).args(["-t", "1s", "--format", "csv", "--rate"]);
-            let output = command.args(metric).args(window).output().unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let text = String::from_utf8(output.stdout).unwrap();
+            let options = ["report", "-t", "1s", "--format", "csv", "--rate"];
+            let text = printed_of(&archive, &[&options[..], metric, window].concat());
             text.lines().skip(1).map(cells).collect::<Vec<String>>()
         };
         let by_label = rates(&[r#"mmv.shop.requests{code="500"}"#]);
@@ -274,11 +261,7 @@ fn instance_selected_by_label_counts_from_0_as_by_name() {
 fn selected_instance_is_summarized_as_among_all() {
     let archive = requests().finish();
     let summary = |metric: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("summary").arg(&*archive).args(metric).args(["--exact", "--total"]);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = printed_of(&archive, &[&["summary", "--exact", "--total"], metric].concat());
         let lines = text.lines().filter(|line| line.contains("requests["));
         let cells = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         cells.map(|line| line.trim_start_matches('*').to_owned()).collect::<Vec<String>>()
@@ -301,10 +284,7 @@ fn heads_say_which_values_are_averages_and_which_of_one_instant() {
         .row(10, [("app.requests", 20), ("app.queue", 0), ("app.version", 3)])
         .finish();
     let head = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        command.arg("report").arg(archive.base()).args(["-t", "10s", "-Z", "UTC", "--exact"]);
-        let output = command.args(arguments).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = printed_of(&archive, &[&["report", "-t", "10s", "--exact"], arguments].concat());
         let head = text.lines().take_while(|line| !line.starts_with('-'));
         head.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
     };

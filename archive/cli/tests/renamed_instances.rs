@@ -1,9 +1,10 @@
 //! A series is a metric and the *name* of an instance, whatever its number is at the time.
 
 use std::path::Path;
-use std::process::Command;
 
 use test_archives::{Builder, TestArchive};
+
+use crate::program::printed_of;
 
 /// Requests a second by path, since the host began to count.
 const RATES: [(&str, u64); 4] = [("/a", 10), ("/b", 20), ("/c", 30), ("/d", 40)];
@@ -36,10 +37,7 @@ fn archive() -> TestArchive {
 }
 
 fn printed(base: &Path, command: &str, options: &[&str]) -> String {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    let output = program.arg(command).arg(base).args(options).env("TZ", "UTC").output().unwrap();
-    assert!(output.status.success(), "{command} {options:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    printed_of(base, &[&[command], options].concat())
 }
 
 fn columns(csv: &str) -> Vec<(String, Vec<String>)> {

@@ -1,11 +1,12 @@
 //! Every command selects the same metrics and instances by name.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use pcp_archive::Pmid;
 use tempfile::TempDir;
 use test_archives::Builder;
+
+use crate::program::{printed_of, run_on, text};
 
 fn archive() -> (TempDir, PathBuf) {
     let values = [("disk.io[sda disk]", 100), ("disk.io[sdb disk]", 107), ("disk.io[0007]", 108)];
@@ -18,10 +19,7 @@ fn archive() -> (TempDir, PathBuf) {
 }
 
 fn printed(base: &Path, command: &str, options: &[&str]) -> String {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    let output = program.arg(command).arg(base).args(options).env("TZ", "UTC").output().unwrap();
-    assert!(output.status.success(), "{command} {options:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    printed_of(base, &[&[command], options].concat())
 }
 
 #[test]
@@ -64,11 +62,10 @@ fn an_unknown_instance_is_a_warning() {
         ("plot", &["disk.io"]),
         ("extract", &["-o", new]),
     ] {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let program = program.arg(command).arg(&base).args(options);
-        let output = program.args(["-i", "sdb", "-i", "sdx"]).output().unwrap();
+        let instances = ["-i", "sdb", "-i", "sdx"];
+        let output = run_on(&base, &[&[command], options, &instances].concat());
         assert!(output.status.success(), "{command}: {output:?}");
-        let errors = String::from_utf8(output.stderr).unwrap();
+        let errors = text(&output.stderr);
         let expected = "mmv-archive: sdx: no instance of this name in the archive\n";
         assert_eq!(errors, expected, "{command}");
     }

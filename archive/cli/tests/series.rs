@@ -1,12 +1,12 @@
 //! `pcp_archive::Archive::series` answers as `mmv-archive report` prints.
 
 use std::path::Path;
-use std::process::Command;
 
 use pcp_archive::{Archive, ArchiveSet, SeriesError, SeriesPoint};
 use proptest::prelude::*;
 use test_archives::{Builder, at, of_every_kind};
 
+use crate::program::{run_on, text};
 use crate::programs::{shop, shop_that_ends};
 
 /// A value of a report or of a series, in a form that both have.
@@ -14,11 +14,9 @@ type Line = (i64, u32, Option<String>, f64);
 
 /// Returns what `report` prints of a metric, in the order of time and instance names.
 fn report(base: &Path, arguments: &[&str]) -> Vec<Line> {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    process.arg("report").arg(base).args(["--format", "jsonl"]).args(arguments);
-    let output = process.output().unwrap();
+    let output = run_on(base, &[&["report", "--format", "jsonl"], arguments].concat());
     let mut lines: Vec<Line> = Vec::new();
-    for line in String::from_utf8(output.stdout).unwrap().lines() {
+    for line in text(&output.stdout).lines() {
         // `serde_json` reads the last digit of a number inexactly.
         let value = line.split_once("\"value\":").unwrap().1.split([',', '}']).next().unwrap();
         let line: serde_json::Value = serde_json::from_str(line).unwrap();

@@ -1,10 +1,11 @@
 //! Options that several commands have mean the same in each.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use serde_json::Value;
 use test_archives::{Builder, TestArchive};
+
+use crate::program::printed_of;
 
 /// The options, and the commands that have them. A command that gets one of these options is added
 /// here. `report` and `follow` print times in their order, so they have no `--sort`; sums over
@@ -68,13 +69,10 @@ fn archive() -> TestArchive {
 
 /// Returns the metrics and instances that a command prints as JSON, each once and in order.
 fn shown(archive: &TestArchive, arguments: &[&str]) -> Vec<String> {
-    let (command, options) = arguments.split_first().unwrap();
-    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    process.arg(command).arg(archive.base()).args(options);
-    let output = process.args(["shop.requests", "shop.bytes", "--json"]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let options = ["shop.requests", "shop.bytes", "--json"];
+    let printed = printed_of(archive, &[arguments, &options].concat());
     let mut shown = Vec::new();
-    for line in String::from_utf8(output.stdout).unwrap().lines() {
+    for line in printed.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         let [metric, instance] = ["metric", "instance"].map(|field| line[field].as_str().unwrap());
         let name = format!("{metric}[{instance}]");
@@ -101,9 +99,8 @@ fn top_is_the_largest_instances_of_each_metric() {
     let sorted = shown(&archive, &["summary", "--sort", "name", "--top", "1"]);
     assert_eq!(sorted, ["shop.bytes[x]", "shop.requests[a]"]);
     let picture = archive.base().with_extension("svg");
-    let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-    process.arg("plot").arg(archive.base()).args(["shop.requests", "--top", "1", "-o"]);
-    assert!(process.arg(&picture).status().unwrap().success());
+    let name = picture.to_str().unwrap();
+    printed_of(&archive, &["plot", "shop.requests", "--top", "1", "-o", name]);
     let svg = std::fs::read_to_string(picture).unwrap();
     for (name, is_shown) in [("\nb\n", true), ("2 others, summed", true), ("\nc\n", false)] {
         assert_eq!(svg.contains(name), is_shown, "{name}: {svg}");
