@@ -13,6 +13,7 @@ use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
 use crate::harness::binaries;
 use crate::harness::corpus::Corpus;
+use crate::harness::mmv_archive::printed_of;
 use crate::harness::mmv_file::image;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
@@ -24,7 +25,7 @@ fn info_and_metrics_match_pmdumplog_in_json() {
     scratch.install_bytes(&image(9, 1, &[("requests", 42), ("errors", 1)]), "app");
     let archive = Agent::harvest(&scratch);
     let facts = archive_facts::of_pmdumplog(&oracle, &archive);
-    let info: Value = serde_json::from_str(&mmv_archive(&["info", "--json"], &archive)).unwrap();
+    let info: Value = serde_json::from_str(&printed_of(&archive, &["info", "--json"])).unwrap();
     let label = &facts.label;
     assert_eq!(info["host"], label.host);
     assert_eq!(info["version"], label.version);
@@ -37,7 +38,7 @@ fn info_and_metrics_match_pmdumplog_in_json() {
     }
     assert_eq!(info["records"], facts.records.len());
     assert_eq!(info["metrics"], facts.metrics.len());
-    let printed = mmv_archive(&["metrics", "--json"], &archive);
+    let printed = printed_of(&archive, &["metrics", "--json"]);
     for line in printed.lines() {
         let metric: Value = serde_json::from_str(line).unwrap();
         let known = &facts.metrics[metric["pmid"].as_str().unwrap()];
@@ -58,11 +59,8 @@ fn report_interpolates_counters_as_pmrep_does() {
     for metric in ["test.single", "test.many"] {
         let theirs = oracle
             .run("pmrep", &["-r", "-o", "csv", "-t", "0.35", "-Z", "UTC", "-a", base, metric]);
-        let ours = Command::new(binaries::mmv_archive())
-            .args(["report", base, metric, "-t", "350ms", "--format", "csv", "-Z", "UTC"])
-            .output()
-            .unwrap();
-        let ours = success(ours);
+        let options = ["report", metric, "-t", "350ms", "--format", "csv"];
+        let ours = printed_of(&archive, &options);
         assert_eq!(without_times(&ours), without_times(&theirs), "{metric}: ours left");
         assert!(theirs.lines().count() > 20, "{metric}: {theirs}");
     }
@@ -95,17 +93,6 @@ fn inspect_accepts_the_good_files_of_the_corpus_alone() {
 fn inspect(file: &Path) -> Output {
     let mut command = Command::new(binaries::mmv_agent());
     command.args(["inspect", "--json"]).arg(file).output().expect("start mmv-agent")
-}
-
-fn mmv_archive(arguments: &[&str], archive: &Path) -> String {
-    let mut command = Command::new(binaries::mmv_archive());
-    success(command.args(arguments).arg(archive).output().expect("start mmv-archive"))
-}
-
-fn success(output: Output) -> String {
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {complaints}", output.status);
-    String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 /// Returns the rows of a CSV table without the header and the times, of which ours has two columns.

@@ -21,6 +21,18 @@ pub(crate) fn check(oracle: &Oracle, archive: &Path) {
     assert_same_account(oracle, archive);
 }
 
+/// Ends the agent by SIGTERM, and reads its archive, which must be sound.
+#[track_caller]
+pub(crate) fn finished(agent: &mut Agent) -> Facts {
+    let status = agent.terminate();
+    assert!(status.success(), "on SIGTERM: {status}\n{}", agent.log());
+    let base = agent.archive();
+    if let Some(oracle) = Oracle::find() {
+        check(&oracle, &base);
+    }
+    archive_facts::of_mmv_archive(&base)
+}
+
 #[track_caller]
 pub(crate) fn assert_without_finding(oracle: &Oracle, archive: &Path) {
     // -w: that a counter went down is a fact about a program, not about the archive.

@@ -15,13 +15,12 @@
 //! | labels of instances (`-e`), in four archives | sets that repeat others left out | all sets of a record | ours is what the file has |
 
 use std::path::Path;
-use std::process::Command;
 
 use test_archives::{Builder, Cell};
 
-use crate::harness::binaries;
 use crate::harness::corpus::{self, CorpusArchive};
 use crate::harness::dump_text;
+use crate::harness::mmv_archive::{self, run_on};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 
@@ -70,7 +69,7 @@ fn dump_prints_what_pmdumplog_does_of_damaged_archives() {
                 .count()
         };
         let expected = count(&oracle.output("pmdumplog", &[base.to_str().unwrap()]).stdout);
-        let ours = Command::new(binaries::mmv_archive()).arg("dump").arg(&base).output().unwrap();
+        let ours = run_on(&base, &["dump"]);
         let found = count(&ours.stdout);
         assert!(found >= expected, "{}: {found} of {expected}", base.display());
         records += expected;
@@ -90,8 +89,7 @@ fn dump_prints_files_in_hexadecimal_as_pmdumplog() {
                 continue;
             }
             let expected = oracle.run("pmdumplog", &["-v", &file]);
-            let mut command = Command::new(binaries::mmv_archive());
-            let output = command.args(["dump", "-v", &file]).output().unwrap();
+            let output = mmv_archive::run(&["dump", "-v", &file]);
             assert!(output.status.success(), "{file}: {output:?}");
             assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{file}");
             compared += 1;
@@ -106,13 +104,7 @@ fn assert_same(theirs: &[&str], ours: &[&str], is_meant: impl Fn(&str) -> bool) 
     for archive in archives.iter().filter(|archive| is_meant(&archive.name)) {
         let base = archive.base.to_str().unwrap();
         let expected = oracle.run("pmdumplog", &[theirs, &[base]].concat());
-        let mut command = Command::new(binaries::mmv_archive());
-        let output = command
-            .args(["dump", "--raw-text"])
-            .args(ours)
-            .args(["-Z", "UTC", base])
-            .output()
-            .unwrap();
+        let output = run_on(&archive.base, &[&["dump", "--raw-text"], ours].concat());
         assert!(output.status.success(), "{}: {output:?}", archive.name);
         let expected = dump_text::lines(expected.as_bytes());
         let found = dump_text::lines(&output.stdout);
@@ -149,10 +141,8 @@ fn system_errors_in_place_of_values_have_the_texts_of_pmdumplog() {
     let builder =
         names.iter().fold(builder, |builder, name| builder.metric(name, "u32 instant count"));
     let base = builder.row(0, names.iter().zip(codes.map(Cell::Error))).finish();
-    let base = base.base().to_str().unwrap();
-    let expected = oracle.run("pmdumplog", &["-m", base]);
-    let mut command = Command::new(binaries::mmv_archive());
-    let output = command.args(["dump", "-m", "-Z", "UTC", base]).output().unwrap();
+    let expected = oracle.run("pmdumplog", &["-m", base.base().to_str().unwrap()]);
+    let output = run_on(&base, &["dump", "-m"]);
     let failures = |text: &str| {
         text.lines().filter(|line| line.contains("(failing.m")).map(str::to_owned).collect()
     };

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
+use crate::harness::mmv_archive::printed_of;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
@@ -22,12 +23,9 @@ struct Numbers(BTreeMap<String, f64>);
 
 impl Numbers {
     fn report(archive: &Path) -> Self {
-        let mut command = Command::new(binaries::mmv_archive());
-        let output = command.arg("report").arg(archive).args(["mmv", "--raw", "--json"]).output();
-        let output = output.expect("start mmv-archive");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let printed = printed_of(archive, &["report", "mmv", "--raw", "--json"]);
         let mut numbers = BTreeMap::new();
-        for line in String::from_utf8(output.stdout).expect("UTF-8").lines() {
+        for line in printed.lines() {
             let line: Value = serde_json::from_str(line).expect("JSON");
             let metric = line["metric"].as_str().expect("a metric").trim_start_matches("mmv.");
             let name = match line["instance"].as_str() {

@@ -1,11 +1,9 @@
 //! `explain` on archives of pmlogger in which something is known to have happened.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::harness::binaries;
 use crate::harness::corpus::Corpus;
+use crate::harness::mmv_archive::printed_of;
 
 /// What an archive has, by `pmval` or `report`.
 struct Known {
@@ -43,11 +41,9 @@ const KNOWN: [Known; 2] = [
 fn known_events_of_pmlogger_archives_are_among_first_changes() {
     let Some(corpus) = Corpus::find() else { return };
     for known in KNOWN {
-        let mut command = Command::new(binaries::mmv_archive());
-        command.arg("explain").arg(corpus.archive(known.archive)).args(["-S", "0s", "--json"]);
-        let output = command.output().expect("start mmv-archive");
-        assert!(output.status.success(), "{}: {output:?}", known.archive);
-        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let archive = corpus.archive(known.archive);
+        let printed = printed_of(&archive, &["explain", "-S", "0s", "--json"]);
+        let json: Value = serde_json::from_str(&printed).expect("JSON");
         let changes = json["changes"].as_array().expect("changes");
         let is_known = |change: &&Value| {
             let begin = change["begin"].as_str().expect("a time");

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::compliance;
+use crate::compliance::finished;
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
 use crate::harness::binaries;
@@ -45,18 +45,6 @@ fn samples(facts: &Facts) -> impl Iterator<Item = &Record> {
 fn wait_for_samples(agent: &Agent, more: usize) {
     let enough = agent.archives().last().map_or(0, |base| samples_so_far(base)) + more;
     agent.wait_for("more samples", |base| samples_so_far(base) >= enough);
-}
-
-/// Ends the agent by SIGTERM, and reads its archive, which must be sound.
-#[track_caller]
-fn finished(agent: &mut Agent) -> Facts {
-    let status = agent.terminate();
-    assert!(status.success(), "on SIGTERM: {status}\n{}", agent.log());
-    let base = agent.archive();
-    if let Some(oracle) = Oracle::find() {
-        compliance::check(&oracle, &base);
-    }
-    archive_facts::of_mmv_archive(&base)
 }
 
 fn nanos(record: &Record) -> i64 {

@@ -24,6 +24,7 @@ use crate::harness::agent::{Agent, find_bases};
 use crate::harness::archive_facts;
 use crate::harness::binaries;
 use crate::harness::facts::{Facts, Record, Stamp};
+use crate::harness::mmv_archive::{printed_of, run_on};
 use crate::harness::mmv_file::{image, patched, set};
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
@@ -104,9 +105,7 @@ fn bytes_in(directory: &Path) -> u64 {
 }
 
 fn report(scratch: &Scratch, metric: &str) -> Output {
-    let mut report = Command::new(binaries::mmv_archive());
-    report.arg("report").arg(recorder_directory(scratch)).arg(metric);
-    report.arg("--raw").output().expect("run mmv-archive")
+    run_on(&recorder_directory(scratch), &["report", metric, "--raw"])
 }
 
 #[track_caller]
@@ -281,9 +280,7 @@ fn what_is_captured_is_what_the_archive_has_at_the_same_moments() {
     assert!(capture.indoms.values().any(|states| states.len() > 3), "{:?}", capture.indoms);
     assert_eq!(capture.label.pid, archive.label.pid);
     assert_eq!(capture.label.host, archive.label.host);
-    let printed = Command::new(binaries::mmv_archive()).arg("check").arg(&base).output();
-    let printed = printed.expect("run mmv-archive");
-    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stdout));
+    printed_of(&base, &["check"]);
 }
 
 #[test]
@@ -473,9 +470,7 @@ fn killed_agent_leaves_a_recording_that_is_read_and_continued() {
     assert!(samples(&facts).len() >= before + 20, "{} and {before}", samples(&facts).len());
     assert!(next.terminate().success(), "{}", next.log());
     for base in recorded(&scratch) {
-        let checked = Command::new(binaries::mmv_archive()).arg("check").arg(&base).output();
-        let checked = checked.expect("run mmv-archive");
-        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        printed_of(&base, &["check"]);
     }
 }
 

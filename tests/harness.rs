@@ -10,6 +10,7 @@ pub(crate) mod corpus;
 pub(crate) mod dice;
 pub(crate) mod dump_text;
 pub(crate) mod facts;
+pub(crate) mod mmv_archive;
 pub(crate) mod mmv_file;
 pub(crate) mod oracle;
 pub(crate) mod own_archives;

@@ -8,14 +8,13 @@
 //! answer is not asked for.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use pcp_archive::Archive;
 use pcp_archive::replay::Replay;
 use test_archives::Builder;
 
-use crate::harness::binaries;
+use crate::harness::mmv_archive;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 
@@ -102,10 +101,8 @@ fn two_instants_mean_what_they_mean_for_pmval() {
         let expected: Vec<_> =
             expected.iter().map(|(at, value)| ((*at).to_owned(), *value)).collect();
         let [start, finish, step] = window;
-        let options = ["-S", start, "-T", finish, "-t", step, "-Z", "UTC"];
-        let mut command = Command::new(binaries::mmv_archive());
-        command.args(["report", base, metric, "--rate", "--format", "csv"]).args(options);
-        let output = command.output().expect("start mmv-archive");
+        let options = ["-S", start, "-T", finish, "-t", step, "--rate", "--format", "csv"];
+        let output = mmv_archive::run(&[&["report", base, metric], &options[..]].concat());
         let text = String::from_utf8(output.stdout).expect("text");
         assert_eq!(rows(&text), expected, "{window:?} {metric}: {text}");
         let Some(oracle) = &oracle else { continue };

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use crate::compliance;
+use crate::compliance::{self, finished};
 use crate::flight_recorder;
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
@@ -247,17 +247,6 @@ fn ends_with_a_last_sample(signal: Signal) {
         let entry = index.lines().last().expect("an entry");
         assert!(entry.contains(&nanoseconds), "the last entry is for {last:?}: {entry}");
     }
-}
-
-#[track_caller]
-fn finished(agent: &mut Agent) -> Facts {
-    let status = agent.terminate();
-    assert!(status.success(), "on SIGTERM: {status}\n{}", agent.log());
-    let base = agent.archive();
-    if let Some(oracle) = Oracle::find() {
-        compliance::check(&oracle, &base);
-    }
-    archive_facts::of_mmv_archive(&base)
 }
 
 /// Returns the samples of a singular counter: `None` where a sample has no value of it.

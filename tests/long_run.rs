@@ -34,6 +34,7 @@ use nix::sys::signal::Signal;
 use crate::compliance;
 use crate::harness::binaries;
 use crate::harness::dice::Dice;
+use crate::harness::mmv_archive;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 use crate::harness::skip;
@@ -314,8 +315,7 @@ fn assert_sound(oracle: Option<&Oracle>, base: &std::path::Path) {
     if let Some(oracle) = oracle {
         compliance::assert_without_finding(oracle, base);
     }
-    let output = Command::new(binaries::mmv_archive()).arg("check").arg(base).output();
-    let output = output.expect("start mmv-archive");
-    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output = mmv_archive::run_on(base, &["check"]);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && stdout.is_empty(), "{}: {stdout}", base.display());
 }

@@ -2,28 +2,19 @@
 //! were away is known by the cluster that an event has.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
-use crate::harness::binaries;
+use crate::harness::mmv_archive::printed_of;
 use crate::harness::mmv_file::{image, remove, with_first_item, without_prefix};
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
 
-fn run(arguments: &[&str], base: &Path) -> String {
-    let mut command = Command::new(binaries::mmv_archive());
-    let output = command.arg(arguments[0]).arg(base).args(&arguments[1..]).output();
-    let output = output.expect("start mmv-archive");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
 /// Returns the clusters that the events about each file name, in their order.
 fn clusters(base: &Path, file: &str) -> Vec<Option<u64>> {
-    let text = run(&["events", "--json"], base);
+    let text = printed_of(base, &["events", "--json"]);
     let parameters = text.lines().map(|line| {
         let event: Value = serde_json::from_str(line).expect("JSON");
         event["parameters"].as_array().cloned().unwrap_or_default()
@@ -80,7 +71,7 @@ fn absent_program_has_no_values_of_its_own() {
 
     let metrics = ["mmv.orders", "mmv.east", "mmv.west"];
     let report = ["report", "--format", "csv", "-t", "20ms"];
-    let table = run(&[&report[..], &metrics].concat(), &base);
+    let table = printed_of(&base, &[&report[..], &metrics].concat());
     let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|row| row.split(',').collect()).collect();
     let missing = |column: usize| rows.iter().filter(|row| row[column].is_empty()).count();
     assert!(rows.len() >= 30, "{table}");

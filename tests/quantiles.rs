@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use metrics::{Unit, counter, describe_histogram, histogram, with_local_recorder};
@@ -14,7 +13,7 @@ use pcp_archive::replay::{Replay, Sample};
 use pcp_archive::{Archive, Source};
 
 use crate::harness::agent::Agent;
-use crate::harness::binaries;
+use crate::harness::mmv_archive::printed_of;
 use crate::harness::scratch::Scratch;
 
 /// The quantiles that are compared, by the names that they get.
@@ -239,11 +238,8 @@ fn quantiles_by_label_of_a_family_are_those_of_the_programs_log() {
     for (endpoint, log) in &mut logs {
         log.sort_unstable();
         let selector = format!("mmv.web.latency{{endpoint=\"{endpoint}\"}}");
-        let mut command = Command::new(binaries::mmv_archive());
-        command.arg("report").arg(agent.archive()).arg(selector);
-        command.args(["--quantile", "0.5,0.99", "--last", "1min", "-t", "1min", "--format", "csv"]);
-        let output = command.output().expect("start mmv-archive");
-        let text = String::from_utf8(output.stdout).expect("text");
+        let options = ["--quantile", "0.5,0.99", "--last", "1min", "-t", "1min", "--format", "csv"];
+        let text = printed_of(&agent.archive(), &[&["report", &selector], &options[..]].concat());
         let row = text.lines().last().unwrap_or_default();
         let found: Vec<f64> = row.split(',').skip(2).map(|value| value.parse().unwrap()).collect();
         assert_eq!(found.len(), 2, "{text}");
@@ -305,10 +301,8 @@ fn instances_of_the_facade_are_selected_by_labels() {
     });
     assert!(agent.terminate().success());
     let last = |selector: &str| -> Vec<String> {
-        let mut command = Command::new(binaries::mmv_archive());
-        command.arg("report").arg(agent.archive()).args([selector, "--raw", "--format", "csv"]);
-        let output = command.output().expect("start mmv-archive");
-        let text = String::from_utf8(output.stdout).expect("text");
+        let options = ["report", selector, "--raw", "--format", "csv"];
+        let text = printed_of(&agent.archive(), &options);
         let row = text.lines().last().unwrap_or_default();
         row.split(',').skip(2).map(str::to_owned).collect()
     };

@@ -1,24 +1,20 @@
 //! `mmv-archive reduce` and pmlogreduce on the corpus.
 
 use std::path::Path;
-use std::process::Command;
 
 use pcp_archive::replay::Replay;
 use pcp_archive::{Archive, InstanceId, Semantics, Timestamp};
 use test_archives::Builder;
 
-use crate::harness::binaries::mmv_archive;
 use crate::harness::corpus;
+use crate::harness::mmv_archive::printed_of;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
 
 #[track_caller]
 fn reduce(archive: &Path, interval: &str, output: &Path) {
-    let mut program = Command::new(mmv_archive());
-    program.arg("reduce").arg(archive).args(["-t", interval, "-o"]).arg(output);
-    let result = program.output().expect("run it");
-    let errors = String::from_utf8_lossy(&result.stderr);
-    assert!(result.status.success(), "{}: {errors}", archive.display());
+    let output = output.to_str().expect("UTF-8");
+    printed_of(archive, &["reduce", "-t", interval, "-o", output]);
 }
 
 fn findings(oracle: &Oracle, archive: &Path) -> Vec<String> {

@@ -11,6 +11,7 @@ use crate::compliance;
 use crate::harness::agent::Agent;
 use crate::harness::archive_facts;
 use crate::harness::binaries;
+use crate::harness::mmv_archive::run_on;
 use crate::harness::mmv_file::image;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
@@ -131,8 +132,7 @@ fn new_host_labels_begin_an_archive_and_program_labels_do_not() {
     application.announce();
     wait::until_true("the labels of the program", || {
         let newest = agent.archives().pop().expect("an archive");
-        let mut dump = Command::new(binaries::mmv_archive());
-        let output = dump.args(["dump", "-e"]).arg(newest).output().expect("start mmv-archive");
+        let output = run_on(&newest, &["dump", "-e"]);
         String::from_utf8_lossy(&output.stdout).contains("late")
     });
     assert!(agent.terminate().success(), "{}", agent.log());

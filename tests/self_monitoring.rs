@@ -15,7 +15,7 @@ use pcp_archive::{Archive, OwnedValue, Timestamp, Value};
 
 use crate::compliance;
 use crate::harness::agent::Agent;
-use crate::harness::binaries;
+use crate::harness::mmv_archive::printed_of;
 use crate::harness::mmv_file::{grow, image, patched, remove, set};
 use crate::harness::oracle::Oracle;
 use crate::harness::pmcd::Pmcd;
@@ -181,10 +181,7 @@ fn the_life_of_a_file_is_logged_as_events() {
     wait_for(&agent, "app", "vanished");
     let id = agent.id();
     let mut events = finished(&mut agent);
-    let mut command = Command::new(binaries::mmv_archive());
-    let output =
-        command.arg("events").arg(&agent.archives()[0]).output().expect("start mmv-archive");
-    let printed = String::from_utf8(output.stdout).expect("UTF-8");
+    let printed = printed_of(&agent.archives()[0], &["events"]);
     assert_eq!(printed.lines().count(), events.len(), "{printed}");
     assert!(printed.contains("  restarted    file=app  values=1\n"), "{printed}");
     assert!(events.is_sorted_by_key(|event| event.timestamp), "{events:?}");
@@ -234,11 +231,9 @@ fn samples_not_taken_are_counted_and_a_gap_to_readers() {
     // A file that is read again before it is reported as waiting has recovered by then.
     let counted: u64 = of_app.iter().map(|event| event.records).sum();
     assert!(counted == 0 || counted == missing("app"), "{of_app:?}");
-    let mut command = Command::new(binaries::mmv_archive());
-    command.arg("report").arg(&agent.archives()[0]).args(["mmv.app.requests", "mmv.other.steady"]);
-    command.args(["--interval", "10ms", "--no-rate", "--format", "jsonl"]);
-    let output = command.output().expect("start mmv-archive");
-    let printed = String::from_utf8(output.stdout).expect("UTF-8");
+    let report = ["report", "mmv.app.requests", "mmv.other.steady"];
+    let options = ["--interval", "10ms", "--no-rate", "--format", "jsonl"];
+    let printed = printed_of(&agent.archives()[0], &[&report[..], &options].concat());
     let mut shown = BTreeMap::new();
     for line in printed.lines() {
         let line: serde_json::Value = serde_json::from_str(line).expect("JSON");

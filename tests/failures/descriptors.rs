@@ -5,6 +5,7 @@ use std::process::Command;
 use super::wait_for_samples;
 use crate::harness::agent::Agent;
 use crate::harness::binaries;
+use crate::harness::mmv_archive::printed_of;
 use crate::harness::mmv_file::image;
 use crate::harness::scratch::Scratch;
 use crate::harness::wait;
@@ -49,8 +50,7 @@ fn lack_of_descriptors_is_reported_and_its_end_logged() {
     assert!(agent.terminate().success(), "{}", agent.log());
     let mut events = String::new();
     for base in agent.archives() {
-        let output = Command::new(binaries::mmv_archive()).arg("events").arg(base).output();
-        events += &String::from_utf8_lossy(&output.expect("run mmv-archive").stdout);
+        events += &printed_of(&base, &["events"]);
     }
     let lost = events.lines().find(|line| line.contains("lost"));
     let lost = lost.unwrap_or_else(|| panic!("no event in\n{events}"));

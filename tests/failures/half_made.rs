@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use super::wait_for_samples;
 use crate::harness::agent::Agent;
-use crate::harness::binaries;
+use crate::harness::mmv_archive::run_on;
 use crate::harness::mmv_file::image;
 use crate::harness::oracle::Oracle;
 use crate::harness::scratch::Scratch;
@@ -17,9 +17,7 @@ const METRIC: &str = "mmv.app.requests";
 const REPORT: [&str; 5] = [METRIC, "-t", "1ms", "-S", "0s"];
 
 fn mmv_archive(command: &str, directory: &Path, arguments: &[&str]) -> Output {
-    let mut mmv_archive = Command::new(binaries::mmv_archive());
-    mmv_archive.arg(command).arg(directory).args(arguments);
-    mmv_archive.output().expect("run mmv-archive")
+    run_on(directory, &[&[command], arguments].concat())
 }
 
 #[track_caller]
