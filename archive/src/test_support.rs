@@ -1,16 +1,60 @@
-//! Random metrics, results and archives for the property tests.
+//! Small archives and directories, and random metrics and results for the property tests.
 
 pub(crate) mod fault;
 pub(crate) mod logger;
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
+use tempfile::TempDir;
+use test_archives::Builder;
 
 use crate::format::event::{EventArrayBuilder, EventFlags};
 use crate::{
-    ErrorCode, InDom, InstanceId, Metadata, MetricDesc, OwnedValue, Pmid, Semantics, Timestamp,
-    Units, Value, ValueSet, ValueType, WriterLabel,
+    Archive, ErrorCode, InDom, InstanceId, Metadata, MetricDesc, OwnedValue, Pmid, Semantics,
+    Timestamp, Units, Value, ValueSet, ValueType, WriterLabel,
 };
+
+/// Returns a time after the start of all test archives.
+pub(crate) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
+}
+
+/// Writes an archive whose records have one value of `t.counter`, `t.instant` and `t.discrete`, at
+/// times in milliseconds; `None` is a mark.
+pub(crate) fn archive_of(records: &[(i64, Option<u32>)], units: Units) -> (TempDir, Archive) {
+    let mut builder = Builder::new()
+        .metric("t.counter", &format!("u32 counter {units}"))
+        .metric("t.instant", &format!("u32 instant {units}"))
+        .metric("t.discrete", &format!("u32 discrete {units}"));
+    for &(millis, value) in records {
+        let values = ["t.counter", "t.instant", "t.discrete"].map(|name| (name, value));
+        builder = match value {
+            None => builder.mark_at(at(millis)),
+            Some(_) => builder.row_at(at(millis), values),
+        };
+    }
+    let (directory, base) = builder.finish().into_parts();
+    let archive = Archive::open(&base).unwrap();
+    (directory, archive)
+}
+
+/// Creates a directory with empty files.
+pub(crate) fn directory_of(files: &[&str]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for file in files {
+        std::fs::write(directory.path().join(file), "").unwrap();
+    }
+    directory
+}
+
+/// Returns the names of all files of a directory, sorted.
+pub(crate) fn names_in(directory: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(directory.path()).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
 
 pub(crate) fn label() -> WriterLabel {
     WriterLabel { pid: 42, hostname: "host".into(), timezone: "UTC".into(), zoneinfo: "".into() }

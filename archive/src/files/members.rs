@@ -345,20 +345,13 @@ impl AddExtension for Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn directory(files: &[&str]) -> tempfile::TempDir {
-        let directory = tempfile::tempdir().unwrap();
-        for file in files {
-            fs::write(directory.path().join(file), "").unwrap();
-        }
-        directory
-    }
+    use crate::test_support::directory_of;
 
     const ARCHIVE: [&str; 5] = ["a.b.7.meta", "a.b.7.index", "a.b.7.2", "a.b.7.11", "a.b.7.x"];
 
     #[test]
     fn base_member_and_directory_name_the_same_archive() {
-        let directory = directory(&ARCHIVE);
+        let directory = directory_of(&ARCHIVE);
         let base = directory.path().join("a.b.7");
         for name in ["", "a.b.7", "a.b.7.meta", "a.b.7.index", "a.b.7.11"] {
             let members = Members::find(&directory.path().join(name)).unwrap();
@@ -370,14 +363,14 @@ mod tests {
 
     #[test]
     fn a_base_name_that_ends_like_a_volume_is_not_cut() {
-        let directory = directory(&["a.1.meta", "a.1.0", "a.meta", "a.1"]);
+        let directory = directory_of(&["a.1.meta", "a.1.0", "a.meta", "a.1"]);
         let members = Members::find(&directory.path().join("a.1")).unwrap();
         assert_eq!(members.base, directory.path().join("a.1"));
     }
 
     #[test]
     fn such_a_name_is_not_cut_where_metadata_is_missing_either() {
-        let directory = directory(&["20261126.16.28.0", "20261126.16.28.index"]);
+        let directory = directory_of(&["20261126.16.28.0", "20261126.16.28.index"]);
         for name in ["20261126.16.28", "20261126.16.28.0", "20261126.16.28.index"] {
             let found = MemberFiles::find(&directory.path().join(name)).unwrap();
             assert_eq!(found.base, directory.path().join("20261126.16.28"), "{name}");
@@ -386,7 +379,7 @@ mod tests {
 
     #[test]
     fn the_directory_of_a_host_is_found_in_that_of_all() {
-        let all = directory(&["README"]);
+        let all = directory_of(&["README"]);
         assert!(matches!(bases(all.path()), Err(Error::NotFound { .. })));
         for host in ["web", "db", ".hidden", "empty"] {
             fs::create_dir(all.path().join(host)).unwrap();
@@ -406,14 +399,14 @@ mod tests {
 
     #[test]
     fn two_archives_in_a_directory_are_ambiguous() {
-        let directory = directory(&["a.meta", "a.0", "b.meta", "b.0"]);
+        let directory = directory_of(&["a.meta", "a.0", "b.meta", "b.0"]);
         let error = Members::find(directory.path()).unwrap_err();
         assert!(matches!(error, Error::Ambiguous { count: 2, .. }));
     }
 
     #[test]
     fn what_is_missing_is_named() {
-        let directory = directory(&["a.meta", "b.0"]);
+        let directory = directory_of(&["a.meta", "b.0"]);
         let missing = |name: &str| match Members::find(&directory.path().join(name)) {
             Err(Error::Missing { file }) => file,
             other => panic!("{other:?}"),
@@ -426,7 +419,7 @@ mod tests {
 
     #[test]
     fn plain_member_is_preferred_to_a_compressed_one() {
-        let directory = directory(&["a.meta.zst", "a.index", "a.0.xz"]);
+        let directory = directory_of(&["a.meta.zst", "a.index", "a.0.xz"]);
         let find = || Members::find(&directory.path().join("a")).unwrap();
         assert_eq!(find().volumes[&0], directory.path().join("a.0.xz"));
         assert_eq!(find().metadata, directory.path().join("a.meta.zst"));
@@ -436,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_compressed_member_names_its_archive() {
-        let directory = directory(&["a.meta", "a.0.xz"]);
+        let directory = directory_of(&["a.meta", "a.0.xz"]);
         let members = Members::find(&directory.path().join("a.0.xz")).unwrap();
         assert_eq!(members.base, directory.path().join("a"));
     }

@@ -173,14 +173,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::files::AddExtension as _;
-
-    fn names(directory: &tempfile::TempDir) -> Vec<String> {
-        let entries = fs::read_dir(directory.path()).unwrap();
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
+    use crate::test_support::names_in;
 
     fn fill(staging: &Staging, extensions: &[&str]) {
         for extension in extensions {
@@ -194,14 +187,14 @@ mod tests {
         let base = directory.path().join("20240501.10");
         let staging = Staging::new(&base).unwrap();
         fill(&staging, &["meta", "0.xz", "1.xz", "index"]);
-        assert!(names(&directory).iter().all(|name| name.starts_with('.')));
+        assert!(names_in(&directory).iter().all(|name| name.starts_with('.')));
         assert!(
             crate::ArchiveSet::bases([directory.path()]).is_err(),
             "hidden files are no archive"
         );
         staging.commit().unwrap();
         let expected = ["0.xz", "1.xz", "index", "meta"].map(|e| format!("20240501.10.{e}"));
-        assert_eq!(names(&directory), expected);
+        assert_eq!(names_in(&directory), expected);
     }
 
     #[test]
@@ -210,7 +203,7 @@ mod tests {
         let staging = Staging::new(&directory.path().join("a")).unwrap();
         fill(&staging, &["meta", "0", "index"]);
         drop(staging);
-        assert_eq!(names(&directory), [""; 0]);
+        assert_eq!(names_in(&directory), [""; 0]);
     }
 
     #[test]
@@ -222,7 +215,7 @@ mod tests {
         staging.clear().unwrap();
         fill(&staging, &["meta", "0", "index"]);
         staging.commit().unwrap();
-        assert_eq!(names(&directory), ["a.0", "a.index", "a.meta"]);
+        assert_eq!(names_in(&directory), ["a.0", "a.index", "a.meta"]);
     }
 
     #[test]
@@ -237,7 +230,7 @@ mod tests {
         let staging = Staging::replacing(&base, &[&directory.path().join("b")]).unwrap();
         fill(&staging, &["meta", "0", "index"]);
         staging.commit().unwrap();
-        assert_eq!(names(&directory), ["a.0", "a.index", "a.meta"]);
+        assert_eq!(names_in(&directory), ["a.0", "a.index", "a.meta"]);
         assert_eq!(fs::read(base.with_extension("0")).unwrap(), b"new");
     }
 }

@@ -234,22 +234,7 @@ fn unless_gone(done: io::Result<()>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn directory(files: &[&str]) -> tempfile::TempDir {
-        let directory = tempfile::tempdir().unwrap();
-        for file in files {
-            fs::write(directory.path().join(file), "").unwrap();
-        }
-        directory
-    }
-
-    fn names(directory: &tempfile::TempDir) -> Vec<String> {
-        let entries = fs::read_dir(directory.path()).unwrap();
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
+    use crate::test_support::{directory_of, names_in};
 
     #[test]
     fn removing_an_archive_removes_all_its_files_and_no_others() {
@@ -265,27 +250,27 @@ mod tests {
             "a.meta.unfinished",
             "a.meta.xz",
         ];
-        let directory = directory(&[&others[..], &own].concat());
+        let directory = directory_of(&[&others[..], &own].concat());
         let base = directory.path().join("a");
         assert!(existing_file(&base).unwrap().is_some());
         remove_archive(&base).unwrap();
-        assert_eq!(names(&directory), others);
+        assert_eq!(names_in(&directory), others);
         assert!(existing_file(&base).unwrap().is_none());
         remove_archive(&base).unwrap();
     }
 
     #[test]
     fn archive_that_resists_removal_is_hidden_first() {
-        let directory = directory(&["a.meta", "a.0", "a.index"]);
+        let directory = directory_of(&["a.meta", "a.0", "a.index"]);
         let base = directory.path().join("a");
         let stubborn = directory.path().join("a.1");
         fs::create_dir(&stubborn).unwrap();
         assert!(remove_archive(&base).is_err());
-        assert_eq!(names(&directory), ["a.1", "a.index", "a.meta.deleting"]);
+        assert_eq!(names_in(&directory), ["a.1", "a.index", "a.meta.deleting"]);
         assert_eq!(unfinished_archives(directory.path()).unwrap(), std::slice::from_ref(&base));
         fs::remove_dir(stubborn).unwrap();
         remove_archive(&base).unwrap();
-        assert_eq!(names(&directory), [""; 0]);
+        assert_eq!(names_in(&directory), [""; 0]);
     }
 
     #[test]
@@ -300,16 +285,16 @@ mod tests {
             "d.meta.unfinished",
             "e.0.unfinished",
         ];
-        let directory = directory(&files);
+        let directory = directory_of(&files);
         let expected = ["a", "b"].map(|name| directory.path().join(name));
         assert_eq!(unfinished_archives(directory.path()).unwrap(), expected);
     }
 
     #[test]
     fn a_moved_archive_keeps_its_compression() {
-        let directory = directory(&["a.meta.xz", "a.0.zst", "a.3", "a.index"]);
+        let directory = directory_of(&["a.meta.xz", "a.0.zst", "a.3", "a.index"]);
         let [from, to] = ["a", "b.0"].map(|name| directory.path().join(name));
         move_archive(&from, &to).unwrap();
-        assert_eq!(names(&directory), ["b.0.0.zst", "b.0.3", "b.0.index", "b.0.meta.xz"]);
+        assert_eq!(names_in(&directory), ["b.0.0.zst", "b.0.3", "b.0.index", "b.0.meta.xz"]);
     }
 }

@@ -10,11 +10,8 @@ use proptest::prelude::*;
 use test_archives::{Builder, Cell};
 
 use super::*;
+use crate::test_support::at;
 use crate::{Archive, InstanceId, Pmid, Value};
-
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
-}
 
 fn id(number: i32) -> InstanceId {
     InstanceId::new(number).unwrap()

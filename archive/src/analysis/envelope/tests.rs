@@ -11,15 +11,11 @@ mod pyramid;
 use super::*;
 use crate::analysis::replay::rate_between;
 use crate::scan::SelectedMetric;
-use crate::test_support::label;
+use crate::test_support::{at, label};
 use crate::{
     ArchiveSet, ArchiveWriter, FetchResult, InDom, Instance, MetricDesc, OwnedValue, Pmid,
     Semantics, Source, Timestamp, Units, ValueSet, ValueType, WriterOptions,
 };
-
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
-}
 
 fn indom() -> InDom {
     InDom::new(60, 1).unwrap()

@@ -5,28 +5,12 @@ use proptest::prelude::*;
 use test_archives::Builder;
 
 use super::*;
-use crate::Archive;
+use crate::test_support::archive_of;
+pub(super) use crate::test_support::at;
+use crate::{Archive, Units};
 
-pub(super) fn at(millis: i64) -> Timestamp {
-    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
-}
-
-/// An archive with these records, times in milliseconds; `None` is a mark.
 pub(super) fn archive(records: &[(i64, Option<u32>)]) -> (tempfile::TempDir, Archive) {
-    let mut builder = Builder::new()
-        .metric("t.counter", "u32 counter count")
-        .metric("t.instant", "u32 instant count")
-        .metric("t.discrete", "u32 discrete count");
-    for &(millis, value) in records {
-        let values = ["t.counter", "t.instant", "t.discrete"].map(|name| (name, value));
-        builder = match value {
-            None => builder.mark_at(at(millis)),
-            Some(_) => builder.row_at(at(millis), values),
-        };
-    }
-    let (directory, base) = builder.finish().into_parts();
-    let archive = Archive::open(&base).unwrap();
-    (directory, archive)
+    archive_of(records, Units::count())
 }
 
 pub(super) fn answer(replay: &Replay<'_>, millis: i64) -> Option<[Option<u32>; 3]> {

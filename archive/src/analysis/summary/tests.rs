@@ -4,29 +4,8 @@ use test_archives::Builder;
 
 use super::*;
 use crate::scan::ChunkLimits;
+use crate::test_support::{archive_of, at};
 use crate::{Archive, Pmid};
-
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
-}
-
-/// An archive with these records, times in milliseconds; `None` is a mark.
-fn archive(records: &[(i64, Option<u32>)], units: Units) -> (tempfile::TempDir, Archive) {
-    let mut builder = Builder::new()
-        .metric("t.counter", &format!("u32 counter {units}"))
-        .metric("t.instant", &format!("u32 instant {units}"))
-        .metric("t.discrete", &format!("u32 discrete {units}"));
-    for &(millis, value) in records {
-        let values = ["t.counter", "t.instant", "t.discrete"].map(|name| (name, value));
-        builder = match value {
-            None => builder.mark_at(at(millis)),
-            Some(_) => builder.row_at(at(millis), values),
-        };
-    }
-    let (directory, base) = builder.finish().into_parts();
-    let archive = Archive::open(&base).unwrap();
-    (directory, archive)
-}
 
 fn summary(
     archive: &Archive,
@@ -58,7 +37,7 @@ const WORKED_EXAMPLE: [(i64, Option<u32>); 6] = [
 
 #[test]
 fn the_example_of_the_module_holds() {
-    let (_directory, archive) = archive(&WORKED_EXAMPLE, Units::count());
+    let (_directory, archive) = archive_of(&WORKED_EXAMPLE, Units::count());
     let [counter, instant, discrete] = summary(&archive, 0..=70_000, Decrease::Reset);
     let extreme = |value, millis| Extreme { value, at: at(millis) };
     let expected = Statistics {
@@ -89,7 +68,7 @@ fn the_example_of_the_module_holds() {
 fn discrete_value_holds_to_the_end_or_a_mark() {
     let records =
         [(0, Some(1)), (10_000, Some(4)), (50_000, None), (60_000, None), (70_000, Some(9))];
-    let (_directory, archive) = archive(&records, Units::NONE);
+    let (_directory, archive) = archive_of(&records, Units::NONE);
     let discrete = |end| {
         let [_, _, discrete] = summary(&archive, 0..=end, Decrease::Reset);
         let discrete = discrete.unwrap();
@@ -104,7 +83,7 @@ fn discrete_value_holds_to_the_end_or_a_mark() {
 #[test]
 fn reset_has_no_rate_and_a_wrap_has() {
     let records = [(0, Some(u32::MAX - 9)), (10_000, Some(10)), (20_000, Some(40))];
-    let (_directory, archive) = archive(&records, Units::count());
+    let (_directory, archive) = archive_of(&records, Units::count());
     let counter = |decrease| {
         let [counter, _, _] = summary(&archive, 0..=20_000, decrease);
         let counter = counter.unwrap();
@@ -117,7 +96,7 @@ fn reset_has_no_rate_and_a_wrap_has() {
 #[test]
 fn a_counter_of_time_is_a_utilisation() {
     let records = [(0, Some(0)), (10_000, Some(2500))];
-    let (_directory, archive) = archive(&records, Units::milliseconds());
+    let (_directory, archive) = archive_of(&records, Units::milliseconds());
     let [counter, instant, _] = summary(&archive, 0..=10_000, Decrease::Reset);
     let counter = counter.unwrap();
     assert_eq!((counter.time_average, counter.maximum.value), (0.25, 0.25));
@@ -131,7 +110,7 @@ fn a_counter_of_time_is_a_utilisation() {
 
 #[test]
 fn a_single_value_is_its_own_average_and_no_rate() {
-    let (_directory, archive) = archive(&[(0, Some(5)), (10_000, Some(6))], Units::count());
+    let (_directory, archive) = archive_of(&[(0, Some(5)), (10_000, Some(6))], Units::count());
     let [counter, instant, discrete] = summary(&archive, 0..=9_000, Decrease::Reset);
     assert_eq!(counter, None);
     let instant = instant.unwrap();
@@ -144,7 +123,7 @@ fn a_single_value_is_its_own_average_and_no_rate() {
 #[test]
 fn averages_of_a_constant_are_the_constant() {
     let records = [0, 1_300, 1_400, 1_700, 1_800].map(|millis| (millis, Some(5)));
-    let (_directory, archive) = archive(&records, Units::count());
+    let (_directory, archive) = archive_of(&records, Units::count());
     let [_, instant, discrete] = summary(&archive, 0..=1_800, Decrease::Reset);
     for statistics in [instant.unwrap(), discrete.unwrap()] {
         assert_eq!((statistics.time_average, statistics.stochastic_average), (5.0, 5.0));
@@ -154,7 +133,7 @@ fn averages_of_a_constant_are_the_constant() {
 #[test]
 fn of_two_values_of_a_counter_at_one_time_the_first_counts() {
     let records = [(0, Some(0)), (10_000, Some(10)), (10_000, Some(99)), (20_000, Some(40))];
-    let (_directory, archive) = archive(&records, Units::count());
+    let (_directory, archive) = archive_of(&records, Units::count());
     let [counter, _, _] = summary(&archive, 0..=20_000, Decrease::Reset);
     let counter = counter.unwrap();
     assert_eq!((counter.count, counter.sum), (2, 40.0));
@@ -190,7 +169,7 @@ proptest! {
             millis += step;
             records.push((millis, value));
         }
-        let (_directory, archive) = archive(&records, Units::count());
+        let (_directory, archive) = archive_of(&records, Units::count());
         let mut selection = Selection::new(&archive);
         selection.select("t");
         let span = at(0)..=at(millis);
@@ -226,7 +205,7 @@ proptest! {
             millis += step;
             records.push((millis, value));
         }
-        let (_directory, archive) = archive(&records, Units::count());
+        let (_directory, archive) = archive_of(&records, Units::count());
         let mut selection = Selection::new(&archive);
         selection.select("");
         let mut edges: Vec<_> = cuts.into_iter().map(|cut| at(cut.min(millis))).collect();

@@ -8,10 +8,7 @@ use test_archives::{Builder, Cell};
 
 use super::*;
 use crate::Archive;
-
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_nanos(1_700_000_000_000_000_000 + i128::from(millis) * 1_000_000)
-}
+use crate::test_support::at;
 
 /// A record: milliseconds since the last one, a bit for each instance with values and for each
 /// that the domain lists, and whether it is a mark.
