@@ -17,10 +17,10 @@
 mod contrast;
 mod correlation;
 mod distribution;
-#[cfg(test)]
-mod judge;
 mod onset;
 mod programs;
+#[cfg(test)]
+mod tests;
 mod tracks;
 
 use std::collections::BTreeSet;
