@@ -28,6 +28,9 @@ impl Conversion {
     }
 }
 
+/// Doubles have all integers up to it.
+const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
+
 /// Nanoseconds in each scale of time.
 const NANOSECONDS: [f64; 6] = [1.0, 1e3, 1e6, 1e9, 6e10, 3.6e12];
 
@@ -50,7 +53,44 @@ impl Units {
     pub fn conversion_to(self, to: Self) -> Option<Conversion> {
         let from = self.or_count();
         let to = to.or_count();
-        let [space, time, count, extra] = from.powers();
+        let extra = from.extra_unit();
+        let quotient = from.quotient_to(to)?;
+        let scaled = Conversion::times(quotient.above / quotient.below);
+        if extra == 0 {
+            return Some(scaled);
+        }
+        let physical = physical(extra, from.extra_scale(), to.extra_scale())?;
+        Some(physical.and_times(scaled.factor))
+    }
+
+    /// Returns the whole numbers, without a common divisor, that a number in these units is
+    /// multiplied with and divided by to be one in `to`. `None` if [`conversion_to`] gives none,
+    /// for physical units, and where the numbers have more than 53 bits.
+    ///
+    /// ```
+    /// use pcp_types::Units;
+    ///
+    /// assert_eq!(Units::milliseconds().ratio_to(Units::seconds()), Some((1, 1000)));
+    /// ```
+    ///
+    /// [`conversion_to`]: Self::conversion_to
+    pub fn ratio_to(self, to: Self) -> Option<(u64, u64)> {
+        let from = self.or_count();
+        let quotient = from.quotient_to(to.or_count())?;
+        let is_exact = |number: f64| number <= EXACT_INTEGERS;
+        if from.extra_unit() != 0 || !is_exact(quotient.above) || !is_exact(quotient.below) {
+            return None;
+        }
+        let above = quotient.above as u64;
+        let below = quotient.below as u64;
+        let divisor = greatest_common_divisor(above, below);
+        Some((above / divisor, below / divisor))
+    }
+
+    /// Returns the factor between two units with a count, as a fraction.
+    fn quotient_to(self, to: Self) -> Option<Quotient> {
+        let from = self;
+        let [space, time, count, _] = from.powers();
         if to.powers() != from.powers() {
             return None;
         }
@@ -62,12 +102,7 @@ impl Units {
         quotient.scale(space, space_size(from), space_size(to))?;
         quotient.scale(time, from.time_size(), to.time_size())?;
         quotient.scale(count, count_size(from), count_size(to))?;
-        let scaled = Conversion::times(quotient.above / quotient.below);
-        if extra == 0 {
-            return Some(scaled);
-        }
-        let physical = physical(extra, from.extra_scale(), to.extra_scale())?;
-        Some(physical.and_times(scaled.factor))
+        Some(quotient)
     }
 
     /// Returns the seconds in the unit of time: 0.001 for `millisec` and for anything per
@@ -85,6 +120,13 @@ impl Units {
     fn time_size(self) -> Option<(f64, f64)> {
         NANOSECONDS.get(self.time_scale() as usize).map(|&nanoseconds| (nanoseconds, 1.0))
     }
+}
+
+fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one.max(1)
 }
 
 /// Returns `base` to the power of a scale as a fraction, so that negative powers of ten stay exact;
