@@ -4,12 +4,15 @@
 //! return it, without file and offset. [`Error`] is what an archive returns;
 //! [`Error::Corrupt`] puts the file and the offset of the record in front.
 
+pub(crate) mod rules;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use pcp_types::printable::{line, path as shown_path};
 
 use crate::{InDom, Pmid, Timestamp, ValueType};
+use rules::RulesError;
 
 /// The bytes of a record are malformed.
 ///
@@ -324,6 +327,24 @@ pub enum Error {
         name = line(name)
     )]
     EventParameters { name: String },
+    /// A rule of a change, or of several, that cannot be applied to the archive.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// A value does not fit the type or the unit that a rule gives its metric. `offset` is where
+    /// its record starts.
+    #[error(
+        "{}: offset {offset}: metric {name}: {value} does not fit type {value_type}: choose \
+         another type or unit ({rule})",
+        shown_path(file), name = line(name)
+    )]
+    Unconvertible {
+        file: PathBuf,
+        offset: u64,
+        name: String,
+        value: String,
+        value_type: ValueType,
+        rule: String,
+    },
     /// The archive has no record (`PM_ERR_NODATA`). `path` is the base name of the
     /// archive.
     #[error("{}: no records", shown_path(path))]

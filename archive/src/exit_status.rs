@@ -45,6 +45,8 @@ impl ExitStatus {
             | Error::NameTaken { .. }
             | Error::LeafAndBranch { .. }
             | Error::EventParameters { .. }
+            | Error::Rules(_)
+            | Error::Unconvertible { .. }
             | Error::HostDiffers { .. }
             | Error::Overlap { .. }
             | Error::DescDiffers { .. }

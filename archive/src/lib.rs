@@ -65,7 +65,7 @@
 //! | `format` | the bytes of each record (`docs/archive-format.md`); [`raw`]: records as they are in the files |
 //! | `files` | files of an archive, also compressed ones; archives that appear in one step; jobs on several threads |
 //! | `reader` | [`Archive`], [`ArchiveSet`], and [`Source`], which is either; [`follow`]: an archive that grows; [`salvage`]: what can be read of a damaged one; `fast` only makes reading faster |
-//! | `writer` | [`ArchiveWriter`]; [`raw::prepared`]: records with a fixed shape; [`extract`]: parts of archives as new ones; [`reduce`]: one value an interval; [`repair`]; `compress`: closed volumes |
+//! | `writer` | [`ArchiveWriter`]; [`raw::prepared`]: records with a fixed shape; [`extract`]: parts of archives as new ones, which [`rewrite`] changes by rules; [`reduce`]: one value an interval; [`repair`]; `compress`: closed volumes |
 //! | [`scan`] | values as columns, selected by names and labels; [`scan::histogram`]: which buckets instances are; `programs`: when programs ran, by the agent's events |
 //! | `analysis` | [`MetricSeries`]: numbers of one metric; [`replay`]: values and rates at any time, derived metrics, quantiles; [`summary`]; [`envelope`]: a summary of each column of a picture |
 //! | [`check`] | errors and warnings about an archive |
@@ -115,7 +115,7 @@ pub use analysis::{envelope, replay, summary};
 pub use reader::{follow, salvage};
 #[cfg(feature = "compression")]
 pub use writer::compress;
-pub use writer::{extract, reduce, repair};
+pub use writer::{extract, reduce, repair, rewrite};
 
 pub use pcp_types::{
     InDom, InstanceId, Pmid, Semantics, SpaceScale, TimeScale, Timestamp, Units, ValueType,

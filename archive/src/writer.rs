@@ -24,6 +24,7 @@ mod options;
 pub mod prepared;
 pub mod reduce;
 pub mod repair;
+pub mod rewrite;
 
 use std::collections::BTreeMap;
 use std::fs;

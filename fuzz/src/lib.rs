@@ -9,8 +9,10 @@
 //! | `event` | resolution, then an event array | it has the stated number of records; see [`event`] |
 //! | `archive` | four files, see `split.rs` | see `archive.rs` |
 //! | `mmv` | an MMV file | |
+//! | `rules` | rules of `convert --rules` | an error has a line and a column |
 //!
-//! Memory is bounded by the length of the input ([`allocator`]). There are two
+//! Memory is bounded by the length of the input ([`allocator`]), but for rules, whose patterns have a
+//! limit of their own. There are two
 //! drivers: `tests/mutated.rs` mutates the [`seeds`] at random; `ci/fuzz` builds the
 //! targets with libFuzzer, which is guided by coverage.
 
@@ -19,9 +21,14 @@ mod archive;
 pub mod seeds;
 mod split;
 
+use std::sync::LazyLock;
+
 use mmv_format::view::{Contents, Limits};
+use pcp_archive::extract::Extract;
 use pcp_archive::raw::event::{EventArray, EventArrayBuilder};
-use pcp_archive::{OwnedValue, Value, Version, fuzzing};
+use pcp_archive::rewrite::Rules;
+use pcp_archive::scan::Selection;
+use pcp_archive::{Archive, OwnedValue, Source, Value, Version, fuzzing};
 
 pub use archive::archive;
 
@@ -29,7 +36,7 @@ pub use archive::archive;
 pub type Target = fn(&[u8]);
 
 /// The targets by name.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("label", label),
     ("metadata", metadata),
     ("result", result),
@@ -37,6 +44,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("event", event),
     ("archive", archive),
     ("mmv", mmv),
+    ("rules", rules),
 ];
 
 /// A first byte with this bit means version 2, or high resolution.
@@ -115,6 +123,27 @@ fn rebuilt(array: EventArray<'_>) -> Option<OwnedValue> {
         }
     }
     Some(builder.finish())
+}
+
+/// Rules, and what they change in an archive.
+pub fn rules(bytes: &[u8]) {
+    static ARCHIVE: LazyLock<Archive> = LazyLock::new(|| {
+        let made = test_archives::of_every_kind();
+        Archive::open(made.base()).expect("an archive")
+    });
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let mut rules = Rules::default();
+    if let Err(error) = rules.parse("rules", text) {
+        let message = error.to_string();
+        let mut words = message.split(':').skip(1);
+        let numbers = [(); 2].map(|()| words.next().and_then(|word| word.parse::<u32>().ok()));
+        assert!(numbers.iter().flatten().all(|number| *number > 0) && !numbers.contains(&None));
+        return;
+    }
+    let mut everything = Selection::new(Source::from(&*ARCHIVE));
+    everything.select("");
+    // What contradicts the archive is an error.
+    let _ = Extract::new(everything).rules(rules).unnameable();
 }
 
 /// The metadata of a foreign MMV file.

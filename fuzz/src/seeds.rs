@@ -20,12 +20,29 @@ use crate::{FRAME, OTHER};
 const MAX_BYTES: usize = 16 << 10;
 const MAX_RECORDS: usize = 20;
 
+/// Rules of every kind, some of them for metrics of the archive that they are applied to.
+const RULES: [&str; 4] = [
+    "global { hostname -> a.b tz -> \"UTC\" zoneinfo -> \":UTC\" time -> -1:02:03.5 features -> 0 }",
+    "metric a.word { name -> b.word pmid -> 71.*.* type if U32 -> 64 sem -> counter \
+     units -> 1,-1,0,KBYTE,SEC,0 rescale indom -> 70.2 output inst 3 }\n\
+     metric 70.*.* { extraunits -> 0,0,0,0,0,ONE,POWER,mW } metric a.text { \
+     value replace /t(e)x/ -> \"\\1&\" indom -> null output iname \"x1\" }",
+    "indom 70.* { indom -> duplicate 71.* inst 0 -> 9 iname \"x1\" -> delete } # comment\n\
+     indom 70.1 { iname replace \"x\" -> /y/ } indom 70.2 { iname redact }",
+    "text metric 70.*.* all \"help\" { text -> \"a \\\"b\\\"\" metric -> 71.*.* }\n\
+     label context \"a\" \"1\" { value -> 2.5 new \"b\" null }\n\
+     label instances 70.1 \"x1\" * { instance -> 3 instances -> 71.* delete }",
+];
+
 /// All seeds, each with the name of its target.
 pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = Seeds(Vec::new());
     seeds.archives(test_archives::of_every_kind().directory());
     seeds.mmv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/mmv"));
     seeds.put("mmv", growing_file());
+    for text in RULES {
+        seeds.put("rules", text.as_bytes().to_vec());
+    }
     for highres in [false, true] {
         seeds.event(&event_array(highres));
     }

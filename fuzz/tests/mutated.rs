@@ -61,6 +61,11 @@ fn mmv() {
     run("mmv");
 }
 
+#[test]
+fn rules() {
+    run("rules");
+}
+
 /// Runs a target on its seeds, and then on changed ones until time is up.
 fn run(name: &str) {
     let (_, target) = fuzz::TARGETS.into_iter().find(|(found, _)| *found == name).unwrap();

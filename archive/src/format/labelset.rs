@@ -205,15 +205,24 @@ impl LabelSet {
         class: LabelClass,
         pairs: impl IntoIterator<Item = (&'p str, &'p str, bool)>,
     ) -> Result<Self, EncodeError> {
-        let mut pairs: Vec<_> = pairs.into_iter().collect();
-        pairs.sort_unstable();
+        let flags = |optional| class.bit() | if optional { OPTIONAL } else { 0 };
+        let entries =
+            pairs.into_iter().map(|(name, value, optional)| (name, value, flags(optional)));
+        Self::from_entries(entries)
+    }
+
+    /// Returns a set from (name, value as JSON, flags), as [`from_pairs`](Self::from_pairs).
+    pub(crate) fn from_entries<'p>(
+        entries: impl IntoIterator<Item = (&'p str, &'p str, u8)>,
+    ) -> Result<Self, EncodeError> {
+        let mut entries: Vec<_> = entries.into_iter().collect();
+        entries.sort_unstable();
         let mut set = Self::default();
-        for (name, value, optional) in pairs {
+        for (name, value, flags) in entries {
             if set.pairs().next_back().is_some_and(|(last, _, _)| last == name) {
                 return Err(EncodeError::RepeatedLabel { name: name.to_owned() });
             }
-            let optional = if optional { OPTIONAL } else { 0 };
-            set.push(name, value, class.bit() | optional)?;
+            set.push(name, value, flags)?;
         }
         if !set.labels.is_empty() {
             set.json.push('}');

@@ -19,6 +19,7 @@ use zerocopy::big_endian::{I32, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::Bytes;
+use super::frame::LENGTH_WORD;
 use crate::{EncodeError, RecordError, Timestamp, Version};
 
 /// A version 2 time.
@@ -75,6 +76,25 @@ pub(crate) fn encode(
         Version::V2 => out.extend(TimestampV2::new(timestamp)?.as_bytes()),
         Version::V3 => out.extend(TimestampV3::new(timestamp).as_bytes()),
     }
+    Ok(())
+}
+
+/// Replaces the time of a framed record that begins with one.
+///
+/// # Errors
+///
+/// As [`encode`].
+pub(crate) fn replace(
+    version: Version,
+    timestamp: Timestamp,
+    record: &mut [u8],
+) -> Result<(), EncodeError> {
+    let body = record.get_mut(LENGTH_WORD..).unwrap_or_default();
+    let replaced = match version {
+        Version::V2 => TimestampV2::new(timestamp)?.write_to_prefix(body).is_ok(),
+        Version::V3 => TimestampV3::new(timestamp).write_to_prefix(body).is_ok(),
+    };
+    debug_assert!(replaced, "the record has no room for a time");
     Ok(())
 }
 

@@ -1,23 +1,33 @@
 //! Writes records of another archive.
 
 use hashbrown::HashSet;
+use zerocopy::IntoBytes;
+use zerocopy::big_endian::U32;
 
-use super::{check_events, mismatch};
+use super::rewrite::{NewNumbers, renumbered};
+use super::{check_events, check_set, mismatch};
 use crate::event;
-use crate::format::{ResultBuilder, Stored};
+use crate::format::{ResultBuilder, Stored, WORD, timestamp};
 use crate::{
     ArchiveWriter, InstanceId, MetricDesc, OwnedValue, Pmid, Record, RecordError, Result,
-    Timestamp, ValueSetView,
+    Timestamp, ValueSet, ValueSetView,
 };
 
-/// A value set of another archive, and the part of it that is copied.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CopiedSet<'r, 'i> {
-    /// The metric that it becomes one of.
-    pub(crate) pmid: Pmid,
-    pub(crate) set: ValueSetView<'r>,
-    /// The instances that are copied; `None`: all.
-    pub(crate) instances: Option<&'i HashSet<InstanceId>>,
+/// A value set of another archive as it becomes.
+#[derive(Debug, Clone)]
+pub(crate) enum CopiedSet<'r, 'i> {
+    /// Values as they are stored.
+    Stored {
+        /// The metric that it becomes one of.
+        pmid: Pmid,
+        set: ValueSetView<'r>,
+        /// The instances that are copied; `None`: all.
+        instances: Option<&'i HashSet<InstanceId>>,
+        /// The numbers that change.
+        new_numbers: Option<&'i NewNumbers>,
+    },
+    /// Other values.
+    Changed(ValueSet),
 }
 
 impl ArchiveWriter {
@@ -31,7 +41,17 @@ impl ArchiveWriter {
     ) -> Result<()> {
         self.builder.clear();
         for copied in sets {
-            put_set(&mut self.builder, self.declared.desc(copied.pmid)?, &copied)?;
+            match copied {
+                CopiedSet::Stored { pmid, set, instances, new_numbers } => {
+                    let desc = self.declared.desc(pmid)?;
+                    put_set(&mut self.builder, desc, &set, instances, new_numbers)?;
+                }
+                CopiedSet::Changed(set) => {
+                    let desc = self.declared.desc(set.pmid)?;
+                    check_set(desc, &set)?;
+                    self.builder.put_set(&set, desc.value_type)?;
+                }
+            }
         }
         self.write_built(timestamp)
     }
@@ -42,12 +62,48 @@ impl ArchiveWriter {
         self.check_time(record.timestamp(), self.ends_in_mark)?;
         self.write_record(record.timestamp(), record.bytes())
     }
+
+    /// Writes a record of another archive of this version with another time and other words at
+    /// some places.
+    pub(crate) fn write_patched(
+        &mut self,
+        timestamp: Timestamp,
+        record: &Record<'_>,
+        patches: &[(u32, u32)],
+    ) -> Result<()> {
+        let timestamp = self.stored(timestamp)?;
+        self.check_time(timestamp, self.ends_in_mark)?;
+        let mut bytes = std::mem::take(&mut self.record);
+        bytes.clear();
+        bytes.extend_from_slice(record.bytes());
+        for (at, word) in patches {
+            put_word(&mut bytes, *at as usize, *word);
+        }
+        let keeps_time = timestamp == record.timestamp();
+        let replaced = if keeps_time {
+            Ok(())
+        } else {
+            timestamp::replace(self.options.version, timestamp, &mut bytes)
+        };
+        let written =
+            replaced.map_err(Into::into).and_then(|()| self.write_record(timestamp, &bytes));
+        self.record = bytes;
+        written
+    }
+}
+
+fn put_word(bytes: &mut [u8], at: usize, word: u32) {
+    if let Some(place) = bytes.get_mut(at..at + WORD) {
+        place.copy_from_slice(U32::new(word).as_bytes());
+    }
 }
 
 fn put_set(
     builder: &mut ResultBuilder,
     desc: &MetricDesc,
-    CopiedSet { set, instances, .. }: &CopiedSet<'_, '_>,
+    set: &ValueSetView<'_>,
+    instances: Option<&HashSet<InstanceId>>,
+    new_numbers: Option<&NewNumbers>,
 ) -> Result<()> {
     let pmid = desc.pmid;
     let value_type = desc.value_type;
@@ -65,6 +121,7 @@ fn put_set(
         if !is_copied {
             continue;
         }
+        let Ok(instance) = renumbered(instance, new_numbers) else { continue };
         match (value, stored) {
             (Ok((_, value)), _) => {
                 check_events(desc, value)?;

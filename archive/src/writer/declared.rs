@@ -65,11 +65,12 @@ enum PendingMetadata {
 }
 
 /// The rules of the name space for names that are copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum NameRules {
     /// A name is a leaf or a branch.
     All,
     /// A name may be both, as PCP's readers accept.
+    #[default]
     OneOwner,
 }
 

@@ -29,6 +29,7 @@ mod label_inheritance;
 pub(super) mod mapping;
 mod needs_mark;
 pub(super) mod parameters;
+mod patches;
 mod record_order;
 
 use std::ops::RangeInclusive;
@@ -37,9 +38,14 @@ use super::CopiedSet;
 use super::copy::Changes;
 use crate::format::ShapeId;
 use crate::scan::Selection;
-use crate::{ArchiveWriter, Pmid, Record, RecordError, Result, Source, Timestamp};
-use mapping::Mapping;
+use crate::writer::rewrite::Rules;
+use crate::{
+    ArchiveWriter, Error, InstanceId, OwnedValue, Pmid, Record, RecordError, Result, Source,
+    Timestamp, ValueSet, ValueSetView, Version, WriterLabel,
+};
+use mapping::{CopiedMetric, Mapping};
 use needs_mark::NeedsMark;
+use patches::KnownPatches;
 use record_order::RecordOrder;
 pub use record_order::StepsBack;
 
@@ -51,8 +57,7 @@ const MAX_SHAPES: usize = 8;
 pub struct Extract<'a> {
     selection: Selection<'a>,
     window: RangeInclusive<Timestamp>,
-    renames: Vec<(String, String)>,
-    renumbered: Vec<(String, Pmid)>,
+    rules: Rules,
     keeps_volumes: bool,
 }
 
@@ -60,9 +65,7 @@ impl<'a> Extract<'a> {
     /// Extracts all records of a selection.
     pub fn new(selection: Selection<'a>) -> Self {
         let window = Timestamp::from_nanos(i128::MIN)..=Timestamp::MAX;
-        let renames = Vec::new();
-        let renumbered = Vec::new();
-        Self { selection, window, renames, renumbered, keeps_volumes: false }
+        Self { selection, window, rules: Rules::default(), keeps_volumes: false }
     }
 
     /// Copies only records with times from the start to the end of the window, both included.
@@ -72,11 +75,18 @@ impl<'a> Extract<'a> {
         self
     }
 
+    /// Changes metadata and values by rules, in place of those given before.
+    #[must_use]
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// Renames the metric called `old` to `new`, and moves those below `old` below `new`. Of
     /// several renamings the first that fits a name counts.
     #[must_use]
     pub fn rename(mut self, old: &str, new: &str) -> Self {
-        self.renames.push((old.to_owned(), new.to_owned()));
+        self.rules.rename(old, new);
         self
     }
 
@@ -85,7 +95,7 @@ impl<'a> Extract<'a> {
     /// where it was.
     #[must_use]
     pub fn renumber(mut self, name: &str, pmid: Pmid) -> Self {
-        self.renumbered.push((name.to_owned(), pmid));
+        self.rules.renumber(name, pmid);
         self
     }
 
@@ -96,6 +106,15 @@ impl<'a> Extract<'a> {
         self
     }
 
+    /// Returns the label of the new archive: that of the old one as the rules change it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rules`](crate::Error::Rules) for a label that the version cannot have.
+    pub fn relabel(&self, label: WriterLabel, version: Version) -> Result<WriterLabel> {
+        Ok(self.rules.relabel(label, version)?)
+    }
+
     /// Returns the metrics that are left out because no name of them, new or old, fits into the
     /// 4095 bytes that PCP's readers have room for, and the length of the first name.
     ///
@@ -103,7 +122,7 @@ impl<'a> Extract<'a> {
     ///
     /// As [`write`](Self::write), for new names and PMIDs.
     pub fn unnameable(&self) -> Result<Vec<(Pmid, usize)>> {
-        Ok(Mapping::new(&self.selection, &self.renames, &self.renumbered)?.into_unnameable())
+        Ok(Mapping::new(&self.selection, &self.rules)?.into_unnameable())
     }
 
     /// Writes it. `watch` is shown each record that is read. Returns what is known of records
@@ -123,26 +142,30 @@ impl<'a> Extract<'a> {
     /// [`Error::NoMetric`](crate::Error::NoMetric) and
     /// [`Error::PmidTaken`](crate::Error::PmidTaken) for new names and PMIDs
     /// that cannot be given, [`Error::EventParameters`](crate::Error::EventParameters)
-    /// for new PMIDs where events name metrics by theirs; those of the reader
-    /// and of the writer.
+    /// for new PMIDs where events name metrics by theirs;
+    /// [`Error::Rules`](crate::Error::Rules) and
+    /// [`Error::Unconvertible`](crate::Error::Unconvertible) for rules that contradict each other
+    /// or the archive; those of the reader and of the writer.
     pub fn write(
         &self,
         writer: &mut ArchiveWriter,
         mut watch: impl FnMut(&Record<'_>),
     ) -> Result<Option<StepsBack>> {
         let source = self.selection.source();
-        let mapping = Mapping::new(&self.selection, &self.renames, &self.renumbered)?;
+        let mapping = Mapping::new(&self.selection, &self.rules)?;
         let start = *self.window.start();
         let end = *self.window.end();
         let changes = None;
         let needs_mark = NeedsMark::default();
         let has_events = mapping.has_events();
         let wanted = Vec::new();
+        let patches = KnownPatches::default();
         let order = RecordOrder::default();
         let mut pass = ExtractPass {
             source,
             mapping,
             wanted,
+            patches,
             has_events,
             start,
             changes,
@@ -172,6 +195,7 @@ struct ExtractPass<'p, 'a> {
     mapping: Mapping,
     /// Numbers of wanted sets by shape of records; the newest shape in front.
     wanted: Vec<(ShapeId, usize)>,
+    patches: KnownPatches,
     has_events: bool,
     start: Timestamp,
     /// Metadata that was not written yet; from the first record on.
@@ -188,10 +212,10 @@ impl ExtractPass<'_, '_> {
             return Ok(());
         }
         self.order.pass(record, self.source);
-        self.write_mark(record.timestamp())
+        self.write_mark(self.mapping.shifted(record.timestamp()))
     }
 
-    /// Writes a mark, after the metadata up to its time: metadata has to be written before a later
+    /// Writes a mark of a time of the new archive, after the metadata up to its time: metadata has to be written before a later
     /// record to keep its time, and a mark is one.
     fn write_mark(&mut self, timestamp: Timestamp) -> Result<()> {
         let Some(timestamp) = self.writer.time_of_mark(timestamp) else { return Ok(()) };
@@ -206,27 +230,33 @@ impl ExtractPass<'_, '_> {
             return Ok(());
         }
         if let Some(mark) = self.needs_mark.take().filter(|mark| *mark < record.timestamp()) {
-            self.write_mark(mark)?;
+            self.write_mark(self.mapping.shifted(mark))?;
         }
         self.order.pass(record, self.source);
-        let earliest = self.writer.earliest_next(false);
-        let timestamp = record.timestamp().max(earliest.unwrap_or(record.timestamp()));
+        let own_time = self.mapping.shifted(record.timestamp());
+        let timestamp = own_time.max(self.writer.earliest_next(false).unwrap_or(own_time));
         self.declare_until(timestamp)?;
-        self.mapping.move_to(timestamp);
+        self.mapping.move_to(self.mapping.unshifted(timestamp));
         if self.has_events {
             parameters::declare(&mut self.mapping, record, self.source.metadata(), self.writer)?;
         }
-        let is_whole = count == record.len() as usize && self.mapping.keeps_sets();
-        let has_own_time = timestamp == record.timestamp();
         let is_of_version = self.source.version_of(record) == self.writer.version();
-        if is_whole && has_own_time && is_of_version && !record.is_adapted() {
-            return self.writer.write_whole(record);
+        if count == record.len() as usize && is_of_version && !record.is_adapted() {
+            if self.mapping.keeps_sets() && timestamp == record.timestamp() {
+                return self.writer.write_whole(record);
+            }
+            let patches = self.patches.of(record, self.writer.version(), &self.mapping);
+            if let Some(patches) = patches.filter(|_| !self.has_events) {
+                return self.writer.write_patched(timestamp, record, patches);
+            }
         }
-        let sets = record.value_sets().filter_map(|set| {
-            let (pmid, instances) = self.mapping.wanted(set.pmid())?;
-            Some(CopiedSet { pmid, set, instances })
-        });
-        self.writer.write_copied(timestamp, sets).or_else(|error| {
+        let mut sets = Vec::with_capacity(count);
+        for set in record.value_sets() {
+            if let Some(copied) = self.mapping.copied(set.pmid()) {
+                sets.push(copied_set(self.source, record, set, &copied)?);
+            }
+        }
+        self.writer.write_copied(timestamp, sets.into_iter()).or_else(|error| {
             let sets = readable_sets(self.source, &self.mapping, record)?;
             match sets.len() {
                 // If the record cannot be read, that is the error.
@@ -254,20 +284,56 @@ impl ExtractPass<'_, '_> {
         count
     }
 
+    /// Declares the metadata up to a time of the new archive.
     fn declare_until(&mut self, timestamp: Timestamp) -> Result<()> {
+        let until = self.mapping.unshifted(timestamp);
         let changes = self.changes.get_or_insert_with(|| {
             let is_whole = self.start <= self.source.start();
-            let start = if is_whole { self.source.start().min(timestamp) } else { timestamp };
+            let start = if is_whole { self.source.start().min(until) } else { until };
             Changes::new(self.source.metadata(), start)
         });
-        while let Some((from, change)) = changes.next_until(timestamp) {
+        while let Some((from, change)) = changes.next_until(until) {
             self.mapping.move_to(from);
             if self.mapping.declare(change, self.writer)? {
-                self.writer.date_metadata(from)?;
+                self.writer.date_metadata(self.mapping.shifted(from))?;
             }
         }
-        Ok(())
+        self.mapping.declare_added_labels(self.writer)
     }
+}
+
+/// Returns a set as it becomes.
+fn copied_set<'r, 'm>(
+    source: Source<'_>,
+    record: &Record<'r>,
+    set: ValueSetView<'r>,
+    copied: &CopiedMetric<'m>,
+) -> Result<CopiedSet<'r, 'm>> {
+    let CopiedMetric { pmid, instances, new_numbers, .. } = *copied;
+    let Some(change) = copied.values else {
+        return Ok(CopiedSet::Stored { pmid, set, instances, new_numbers });
+    };
+    let mut values: Vec<(Option<InstanceId>, OwnedValue)> = Vec::with_capacity(set.len());
+    for value in set.values(change.old.value_type) {
+        let (instance, value) = value.map_err(|error| source.damaged(record, error))?;
+        let is_copied =
+            instances.is_none_or(|some| instance.is_some_and(|instance| some.contains(&instance)));
+        if is_copied {
+            values.push((instance, value.to_owned()));
+        }
+    }
+    if let Some(error) = set.error() {
+        return Ok(CopiedSet::Changed(ValueSet { pmid, values: Err(error) }));
+    }
+    let values = change.apply(values, new_numbers).map_err(|found| Error::Unconvertible {
+        file: source.file_of(record),
+        offset: record.offset(),
+        name: found.name,
+        value: found.value,
+        value_type: found.value_type,
+        rule: found.rule,
+    })?;
+    Ok(CopiedSet::Changed(ValueSet { pmid, values: Ok(values) }))
 }
 
 /// Returns the wanted sets of a record without those that are not stored as their type is; the
@@ -279,12 +345,12 @@ fn readable_sets<'r, 'm>(
 ) -> Result<Vec<CopiedSet<'r, 'm>>> {
     let mut sets = Vec::new();
     for set in record.value_sets() {
-        let Some((pmid, instances)) = mapping.wanted(set.pmid()) else { continue };
+        let Some(copied) = mapping.copied(set.pmid()) else { continue };
         let Some(metric) = source.metadata().metric(set.pmid()) else { continue };
         let mut errors = set.values(metric.desc.value_type).filter_map(Result::err);
         match errors.find(|error| matches!(error, RecordError::ValueEncoding { .. })) {
             Some(error) => source.leave_out(record, error)?,
-            None => sets.push(CopiedSet { pmid, set, instances }),
+            None => sets.push(copied_set(source, record, set, &copied)?),
         }
     }
     Ok(sets)

@@ -59,6 +59,7 @@ use grid::IntervalGrid;
 use pass::ReducePass;
 
 use super::extract::mapping::Mapping;
+use super::rewrite::Rules;
 
 /// A request to reduce a selection of an archive to one value an interval.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ impl<'a> Reduce<'a> {
     ///
     /// None now.
     pub fn unnameable(&self) -> Result<Vec<(Pmid, usize)>> {
-        Ok(Mapping::new(&self.selection, &[], &[])?.into_unnameable())
+        Ok(Mapping::new(&self.selection, &Rules::default())?.into_unnameable())
     }
 
     /// Writes the reduced archive. Every few megabytes `watch` is called with the time of the last

@@ -7,14 +7,15 @@ use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
 
 use super::label_inheritance::LabelInheritance;
-use crate::format::desc::{check_len, check_name};
+use crate::format::desc::check_len;
 use crate::reader::Identities;
 use crate::scan::Selection;
 use crate::writer::NameRules;
 use crate::writer::copy::Change;
+use crate::writer::rewrite::{LabelMoves, NewNumbers, Rewrite, Rules, ValueChange, renumbered};
 use crate::{
-    ArchiveWriter, ByteText, Error, InDom, InstanceId, LabelTarget, Metadata, Metric, MetricDesc,
-    Pmid, Result, TextTarget, Timestamp,
+    ArchiveWriter, ByteText, Error, InDom, Instance, InstanceId, LabelSet, LabelTarget, Metadata,
+    Metric, MetricDesc, Pmid, Result, TextTarget, Timestamp,
 };
 
 /// Instances of a domain that are wanted; `None`: all.
@@ -40,39 +41,75 @@ pub(in crate::writer) struct Mapping {
     /// Metrics that are in events only, under their new names; `None` for those
     /// that the source does not describe or has no name for.
     parameters: HashMap<Pmid, Option<Metric>>,
-    renames: Vec<(String, String)>,
+    rewrite: Rewrite,
+    /// New numbers of instances now, by the old domain.
+    new_numbers: HashMap<InDom, NewNumbers>,
+    /// Grows when new numbers change.
+    numbers_version: u64,
+    /// Instance domains of the new archive.
+    new_indoms: HashSet<InDom>,
+    /// Rules have added their labels to targets without any.
+    labels_are_added: bool,
     domains: LabelInheritance<u32>,
     clusters: LabelInheritance<(u32, u32)>,
     /// Sets keep their PMIDs and all of their values.
     keeps_sets: bool,
+    names: NameRules,
     /// Metrics of the source that no name fits, and the length of their first.
     unnameable: Vec<(Pmid, usize)>,
 }
 
 #[derive(Debug)]
 struct ExtractedMetric {
-    /// With its name and PMID in the new archive.
+    /// With its names, PMID and descriptor in the new archive.
     metric: Metric,
     instances: WantedInstances,
+    /// `None`: the values are copied.
+    values: Option<Arc<ValueChange>>,
+    /// The old domain whose new numbers its instances have.
+    instances_of: Option<InDom>,
+}
+
+/// How the values of a metric are copied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CopiedMetric<'m> {
+    pub(super) pmid: Pmid,
+    /// `None`: all.
+    pub(super) instances: Option<&'m HashSet<InstanceId>>,
+    pub(super) new_numbers: Option<&'m NewNumbers>,
+    pub(super) values: Option<&'m ValueChange>,
 }
 
 impl Mapping {
-    pub(in crate::writer) fn new(
-        selection: &Selection<'_>,
-        renames: &[(String, String)],
-        renumbered: &[(String, Pmid)],
-    ) -> Result<Self> {
-        let mut mapping = Self { keeps_sets: renumbered.is_empty(), ..Self::default() };
+    pub(in crate::writer) fn new(selection: &Selection<'_>, rules: &Rules) -> Result<Self> {
+        let metadata = selection.source().metadata();
+        let rewrite = Rewrite::new(rules, metadata)?;
+        let mut mapping = Self { keeps_sets: true, rewrite, ..Self::default() };
+        let mut renames = false;
         for (selected, instances) in selection.metrics().iter().zip(selection.instances_by_metric())
         {
             let pmid = selected.desc.pmid;
-            let Some(metric) = selection.source().metadata().metric(pmid) else { continue };
-            if let Some(indom) = metric.desc.indom {
-                mapping.add_instances(indom, instances.as_ref());
+            let Some(old) = metadata.metric(pmid) else { continue };
+            let change = mapping.rewrite.metric(pmid);
+            if change.is_some_and(|change| change.is_deleted) {
+                continue;
             }
-            mapping.keeps_sets &= instances.is_none();
+            let metric = change.map_or(old, |change| &change.metric).clone();
+            let values = change.and_then(|change| change.values.clone());
+            let instances_of = change.and_then(|change| change.instances_of);
+            renames |= metric.names != old.names;
+            mapping.keeps_sets &= metric.desc.pmid == pmid
+                && values.is_none()
+                && instances_of.is_none()
+                && instances.is_none();
+            if let Some(indom) = metric.desc.indom {
+                mapping.new_indoms.insert(indom);
+                let source = mapping.rewrite.source_of(indom, metadata);
+                let own = instances.as_ref().filter(|_| old.desc.indom == Some(source));
+                mapping.add_instances(source, own);
+            }
             if let Some(((identities, indom), instances)) =
-                selection.identities_of(selected).zip(metric.desc.indom).zip(instances.as_ref())
+                selection.identities_of(selected).zip(old.desc.indom).zip(instances.as_ref())
             {
                 let domain =
                     mapping.renumbered.entry(indom).or_insert_with(|| RenumberedInstances {
@@ -83,15 +120,16 @@ impl Mapping {
                     });
                 domain.of_metrics.push((pmid, Arc::clone(instances)));
             }
-            mapping.metrics.insert(pmid, ExtractedMetric { metric: metric.clone(), instances });
+            let copied = ExtractedMetric { metric, instances, values, instances_of };
+            mapping.metrics.insert(pmid, copied);
         }
         for (indom, renumbered) in &mut mapping.renumbered {
             renumbered.of_domain = mapping.indoms.get(indom).cloned().flatten();
         }
-        mapping.renumber(renumbered)?;
-        mapping.rename(renames)?;
+        mapping.check_pmids()?;
+        mapping.names = if renames { NameRules::All } else { NameRules::OneOwner };
         mapping.drop_long_names();
-        renames.clone_into(&mut mapping.renames);
+        mapping.add_indoms();
         let moves = mapping.metrics.iter().map(|(old, kept)| {
             let new = kept.metric.desc.pmid;
             [*old, new].map(|pmid| (pmid.domain(), pmid.cluster()))
@@ -100,6 +138,19 @@ impl Mapping {
         mapping.domains = moves.iter().map(|[(old, _), (new, _)]| (*old, *new)).collect();
         mapping.clusters = moves.iter().map(|[old, new]| (*old, *new)).collect();
         Ok(mapping)
+    }
+
+    /// Notes the domains of the new archive, and the numbers that change at all times.
+    fn add_indoms(&mut self) {
+        for indom in self.indoms.keys() {
+            let Some(change) = self.rewrite.indom(*indom) else { continue };
+            self.new_indoms.insert(change.target);
+            if change.is_duplicated {
+                self.new_indoms.insert(*indom);
+            }
+            self.new_numbers.insert(*indom, change.numbers());
+        }
+        self.rewrite.labels.set_indoms(self.new_indoms.clone());
     }
 
     /// Adds to the instances of a domain those that one of its metrics needs.
@@ -136,15 +187,9 @@ impl Mapping {
         }
     }
 
-    /// Gives metrics other PMIDs; no two may have one.
-    fn renumber(&mut self, renumbered: &[(String, Pmid)]) -> Result<()> {
-        for (name, pmid) in renumbered {
-            let mut all = self.metrics.values_mut().map(|kept| &mut kept.metric);
-            let metric = all.find(|metric| metric.names.iter().any(|one| one == name.as_str()));
-            let metric = metric.ok_or_else(|| Error::NoMetric { name: name.clone() })?;
-            metric.desc.pmid = *pmid;
-        }
-        if renumbered.is_empty() {
+    /// Checks that no two metrics get one PMID.
+    fn check_pmids(&self) -> Result<()> {
+        if self.metrics.iter().all(|(old, kept)| kept.metric.desc.pmid == *old) {
             return Ok(());
         }
         let mut all: Vec<_> = self.metrics.iter().map(|(old, kept)| (*old, &kept.metric)).collect();
@@ -162,21 +207,6 @@ impl Mapping {
             }
         }
         Ok(())
-    }
-
-    fn rename(&mut self, renames: &[(String, String)]) -> Result<()> {
-        renames.iter().try_for_each(|(_, new)| check_name(new))?;
-        let mut used = vec![false; renames.len()];
-        for name in self.metrics.values_mut().flat_map(|kept| &mut kept.metric.names) {
-            if let Some((at, other)) = renamed(name, renames) {
-                *name = other;
-                used.get_mut(at).into_iter().for_each(|used| *used = true);
-            }
-        }
-        match renames.iter().zip(used).find(|(_, used)| !used) {
-            Some(((old, _), _)) => Err(Error::NoMetric { name: old.clone() }),
-            None => Ok(()),
-        }
     }
 
     /// Leaves out names for which readers have no room, and metrics without any other.
@@ -203,7 +233,34 @@ impl Mapping {
     /// Returns the rules for names: those that were renamed may not become leaf and branch, those
     /// of the source may be both there.
     pub(super) const fn name_rules(&self) -> NameRules {
-        if self.renames.is_empty() { NameRules::OneOwner } else { NameRules::All }
+        self.names
+    }
+
+    /// Returns a time of the source as it is in the new archive.
+    pub(super) fn shifted(&self, time: Timestamp) -> Timestamp {
+        self.rewrite.shifted(time)
+    }
+
+    /// Returns the time of the source that is this one in the new archive.
+    pub(super) fn unshifted(&self, time: Timestamp) -> Timestamp {
+        self.rewrite.unshifted(time)
+    }
+
+    /// Returns a number that changes when instances get other numbers than before.
+    pub(super) const fn numbers_version(&self) -> u64 {
+        self.numbers_version
+    }
+
+    /// Returns how the values of a metric of the source are copied; `None` if they are not.
+    pub(super) fn copied(&self, pmid: Pmid) -> Option<CopiedMetric<'_>> {
+        let kept = self.metrics.get(&pmid)?;
+        let new_numbers = kept.instances_of.and_then(|indom| self.new_numbers.get(&indom));
+        Some(CopiedMetric {
+            pmid: kept.metric.desc.pmid,
+            instances: kept.instances.as_deref(),
+            new_numbers: new_numbers.filter(|numbers| !numbers.is_empty()),
+            values: kept.values.as_deref(),
+        })
     }
 
     /// Returns whether a metric of the source is wanted.
@@ -245,13 +302,9 @@ impl Mapping {
             return false;
         }
         let Entry::Vacant(new) = self.parameters.entry(pmid) else { return false };
-        let metric = metadata.metric(pmid).filter(|metric| !metric.names.is_empty());
-        let mut metric = metric.cloned();
-        for name in metric.iter_mut().flat_map(|metric| &mut metric.names) {
-            if let Some((_, other)) = renamed(name, &self.renames) {
-                *name = other;
-            }
-        }
+        let changed = self.rewrite.metric(pmid).map(|change| &change.metric);
+        let metric = changed.or_else(|| metadata.metric(pmid));
+        let mut metric = metric.filter(|metric| !metric.names.is_empty()).cloned();
         if let Some(metric) = &mut metric {
             metric.names.retain(has_room);
         }
@@ -267,7 +320,7 @@ impl Mapping {
     /// Tells the writer of a change, or of what of it is wanted; false if
     /// nothing is.
     pub(in crate::writer) fn declare(
-        &self,
+        &mut self,
         change: Change<'_>,
         writer: &mut ArchiveWriter,
     ) -> Result<bool> {
@@ -275,30 +328,121 @@ impl Mapping {
             Change::Metric(metric) => {
                 let Some(kept) = self.metrics.get(&metric.desc.pmid) else { return Ok(false) };
                 writer.declare_copied(&kept.metric, self.name_rules())?;
+                Ok(true)
             }
             Change::Text(target, kind, text) => {
-                let Some(target) = self.text_target(target) else { return Ok(false) };
-                writer.declare_text(target, kind, text)?;
+                let Some((new_target, text)) = self.rewrite.text(target, kind, text) else {
+                    return Ok(false);
+                };
+                let is_wanted = self.has_owner(target, new_target);
+                if is_wanted {
+                    writer.declare_text(new_target, kind, text)?;
+                }
+                Ok(is_wanted)
             }
             Change::Indom(indom, instances) => {
                 let Some(wanted) = self.indoms.get(&indom) else { return Ok(false) };
                 let wanted = only(&instances, wanted, |instance| Some(instance.id));
-                writer.declare_indom(indom, &wanted)?;
+                self.declare_indom(indom, &wanted, writer)?;
+                Ok(true)
             }
-            Change::Labels(target, sets) => {
-                let targets = self.label_targets(target);
-                let all = match target {
-                    LabelTarget::Instances(indom) => self.indoms.get(&indom),
-                    _ => None,
-                };
-                let wanted = only(sets, all.unwrap_or(&None), |set| set.instance);
-                for target in &targets {
-                    writer.declare_labels(*target, &wanted)?;
-                }
-                return Ok(!targets.is_empty());
+            Change::Labels(target, sets) => self.declare_labels(target, sets, writer),
+        }
+    }
+
+    /// Declares a state of a domain as it becomes.
+    fn declare_indom(
+        &mut self,
+        indom: InDom,
+        instances: &[Instance],
+        writer: &mut ArchiveWriter,
+    ) -> Result<()> {
+        let Some(change) = self.rewrite.indom(indom) else {
+            return writer.declare_indom(indom, instances);
+        };
+        if change.is_duplicated {
+            writer.declare_indom(indom, instances)?;
+        }
+        let (changed, new_numbers) = change.apply(instances)?;
+        let had_instances = !writer.declared_instances(change.target).is_empty();
+        if !changed.is_empty() || instances.is_empty() || had_instances {
+            writer.declare_indom(change.target, &changed)?;
+        }
+        if self.new_numbers.get(&indom) != Some(&new_numbers) {
+            self.new_numbers.insert(indom, new_numbers);
+            self.numbers_version += 1;
+        }
+        Ok(())
+    }
+
+    /// Declares the labels of a target as they become, where they go.
+    fn declare_labels(
+        &mut self,
+        target: LabelTarget,
+        sets: &[LabelSet],
+        writer: &mut ArchiveWriter,
+    ) -> Result<bool> {
+        let targets = self.label_targets(target);
+        let indom = match target {
+            LabelTarget::Instances(indom) => Some(indom),
+            _ => None,
+        };
+        let all = indom.and_then(|indom| self.indoms.get(&indom));
+        let mut wanted = only(sets, all.unwrap_or(&None), |set| set.instance);
+        let new_numbers = indom.and_then(|indom| self.new_numbers.get(&indom));
+        if !self.rewrite.labels.is_empty() {
+            let moves = LabelMoves { targets, new_numbers };
+            let changed = self.rewrite.labels.change(target, &wanted, &moves)?;
+            for (target, sets) in &changed {
+                writer.declare_labels(*target, sets)?;
+            }
+            return Ok(!changed.is_empty());
+        }
+        wanted.retain_mut(|set| match renumbered(set.instance, new_numbers) {
+            Ok(instance) => {
+                set.instance = instance;
+                true
+            }
+            Err(_) => false,
+        });
+        for target in &targets {
+            writer.declare_labels(*target, &wanted)?;
+        }
+        Ok(!targets.is_empty())
+    }
+
+    /// Declares the labels that rules add to targets, once.
+    pub(super) fn declare_added_labels(&mut self, writer: &mut ArchiveWriter) -> Result<()> {
+        if std::mem::replace(&mut self.labels_are_added, true) {
+            return Ok(());
+        }
+        for target in self.rewrite.labels.added_targets() {
+            let targets = self.label_targets(target);
+            let new_numbers = match target {
+                LabelTarget::Instances(indom) => self.new_numbers.get(&indom),
+                _ => None,
+            };
+            let moves = LabelMoves { targets, new_numbers };
+            for (target, sets) in self.rewrite.labels.add(target, &moves)? {
+                writer.declare_labels(target, &sets)?;
             }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Returns whether the new archive has the owner of a text, which may have had another one.
+    fn has_owner(&self, old: TextTarget, new: TextTarget) -> bool {
+        match (old, new) {
+            (TextTarget::Metric(old), TextTarget::Metric(new)) => {
+                self.new_pmid(old) == Some(new)
+                    || (old != new
+                        && self.metrics.values().any(|kept| kept.metric.desc.pmid == new))
+            }
+            (TextTarget::InDom(old), TextTarget::InDom(new)) => {
+                self.indoms.contains_key(&old) || (old != new && self.new_indoms.contains(&new))
+            }
+            _ => false,
+        }
     }
 
     fn new_pmid(&self, pmid: Pmid) -> Option<Pmid> {
@@ -306,11 +450,8 @@ impl Mapping {
         kept.or_else(|| self.parameter(pmid)).map(|metric| metric.desc.pmid)
     }
 
-    fn text_target(&self, target: TextTarget) -> Option<TextTarget> {
-        match target {
-            TextTarget::Metric(pmid) => self.new_pmid(pmid).map(TextTarget::Metric),
-            TextTarget::InDom(indom) => self.indoms.contains_key(&indom).then_some(target),
-        }
+    fn new_indom(&self, indom: InDom) -> Option<InDom> {
+        self.indoms.contains_key(&indom).then(|| self.rewrite.target_of(indom))
     }
 
     /// Returns the targets of the labels in the new archive: none, or several clusters if the
@@ -331,8 +472,13 @@ impl Mapping {
                     .map(|&(domain, cluster)| LabelTarget::Cluster { domain, cluster })
                     .collect()
             }
-            LabelTarget::InDom(indom) | LabelTarget::Instances(indom) => {
-                one(self.indoms.contains_key(&indom))
+            LabelTarget::InDom(indom) => {
+                let new = self.new_indom(indom).map(LabelTarget::InDom);
+                new.into_iter().collect()
+            }
+            LabelTarget::Instances(indom) => {
+                let new = self.new_indom(indom).map(LabelTarget::Instances);
+                new.into_iter().collect()
             }
         }
     }
@@ -341,15 +487,6 @@ impl Mapping {
 /// Returns whether PCP's readers have room for a name.
 fn has_room(name: &ByteText) -> bool {
     check_len(&name.to_bytes()).is_ok()
-}
-
-/// Applies the first renaming that fits a name, and returns its number with the new name.
-fn renamed(name: &str, renames: &[(String, String)]) -> Option<(usize, ByteText)> {
-    renames.iter().enumerate().find_map(|(at, (old, new))| {
-        let rest = name.strip_prefix(old.as_str())?;
-        let fits = rest.is_empty() || rest.starts_with('.');
-        fits.then(|| (at, ByteText::from_escaped(&format!("{new}{rest}"))))
-    })
 }
 
 fn only<T: Clone>(

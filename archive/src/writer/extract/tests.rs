@@ -1,5 +1,6 @@
 mod events;
 mod order;
+mod rules;
 
 use std::path::{Path, PathBuf};
 

@@ -12,6 +12,7 @@ use crate::writer::NameRules;
 use crate::writer::copy::{Change, Changes};
 use crate::writer::extract::mapping::Mapping;
 use crate::writer::extract::parameters;
+use crate::writer::rewrite::Rules;
 use crate::{
     ArchiveWriter, ByteText, InDom, InstanceId, LabelTarget, Metric, Pmid, Result, Source,
     TextKind, TextTarget, Timestamp, Value, ValueType,
@@ -148,7 +149,7 @@ impl<'p, 'a> Output<'p, 'a> {
         start: Timestamp,
         writer: &'p mut ArchiveWriter,
     ) -> Result<Self> {
-        let mapping = Mapping::new(selection, &[], &[])?;
+        let mapping = Mapping::new(selection, &Rules::default())?;
         let metrics = selection.metrics().iter().map(|metric| {
             let pmid = metric.desc.pmid;
             let new_pmid = mapping.wanted(pmid).map(|(pmid, _)| pmid);
