@@ -74,6 +74,7 @@ mod cluster_conflicts;
 mod compliance;
 mod configuration;
 mod contradictory_types;
+mod convert_rules;
 mod crash_repair;
 mod demo;
 mod dependencies;

@@ -74,6 +74,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), String> {
     bench.work(&SUMMARY_ALL)?;
     bench.extract()?;
     bench.reduce()?;
+    bench.rewrite()?;
     bench.write()?;
     bench.twice()
 }
@@ -153,6 +154,34 @@ impl Bench<'_> {
         let rivals = [Rival::new("pmlogreduce", peer), Rival::new("ours", own)];
         if let [peer, own] = hold(&rivals, self.options.rounds)?[..] {
             row(title, ("pmlogreduce", peer), own, Some(30.0));
+        }
+        remove_archive(&theirs);
+        remove_archive(&ours);
+        Ok(())
+    }
+
+    fn rewrite(&self) -> Result<(), String> {
+        let title = "convert --rules";
+        if !self.wants(title) || !self.has(&["convert"]) {
+            return Ok(());
+        }
+        let at = |name: &str| self.scratch.path().join(name);
+        let (config, theirs, ours) = (at("rules"), at("theirs"), at("rewritten"));
+        let rules = "metric 70.*.* { pmid -> 71.*.* }\nindom 70.* { indom -> 71.* }\n";
+        fs::write(&config, rules).map_err(|error| error.to_string())?;
+        let peer = || {
+            remove_archive(&theirs);
+            Ok(self.programs.pcp("pmlogrewrite", &[Path::new("-c"), &config, &self.base, &theirs]))
+        };
+        let own = || {
+            remove_archive(&ours);
+            let mut command = self.programs.ours(&["convert", "--rules"]);
+            command.arg(&config).arg(&self.base).arg("-o").arg(&ours);
+            Ok(command)
+        };
+        let rivals = [Rival::new("pmlogrewrite", peer), Rival::new("ours", own)];
+        if let [peer, own] = hold(&rivals, self.options.rounds)?[..] {
+            row(title, ("pmlogrewrite", peer), own, Some(20.0));
         }
         remove_archive(&theirs);
         remove_archive(&ours);

@@ -1,17 +1,21 @@
-//! `mmv-archive convert`: an archive in another version, with other names, or
-//! compressed.
+//! `mmv-archive convert`: an archive in another version, changed by rules, or compressed.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::{Args, ValueEnum};
 use pcp_archive::compress::compress_volumes;
 use pcp_archive::extract::Extract;
 use pcp_archive::internal::member_files;
+use pcp_archive::rewrite::Rules;
 use pcp_archive::scan::Selection;
-use pcp_archive::{ArchiveSet, Compression, Pmid, Source};
+use pcp_archive::{ArchiveSet, Compression, Error, Pmid, Source};
 
 use crate::Failure;
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, OutputOptions, total_size, warn_of_unnameable};
 use crate::selection::warn_of_unnamed;
+use crate::text::shown_path;
 use crate::time::ZoneOptions;
 
 /// The end of the help.
@@ -22,7 +26,9 @@ Examples:
   Compress with xz, for readers that have PCP before 6.3.2:
     mmv-archive convert @ -o small --compress xz
   Rename a branch of metrics:
-    mmv-archive convert @ -o renamed --rename mmv.shop=mmv.store";
+    mmv-archive convert @ -o renamed --rename mmv.shop=mmv.store
+  Change names, PMIDs, types, units, instances and labels as rules say:
+    mmv-archive convert @ -o changed --rules shop.conf";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -32,6 +38,12 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     output: OutputOptions,
+
+    /// Change metadata and values by the rules in a file, in the language of pmlogrewrite(1); of a
+    /// directory, all files but those whose names begin with a dot, in the order of their names.
+    /// May be repeated
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
 
     /// Rename a metric, or a branch of the name space; may be repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = rename)]
@@ -87,16 +99,13 @@ impl Arguments {
         warn_of_unnamed(source);
         let mut everything = Selection::new(source);
         everything.select("");
-        let mut extract = Extract::new(everything).keep_volumes();
-        for (old, new) in &self.rename {
-            extract = extract.rename(old, new);
-        }
-        for (name, pmid) in &self.pmid {
-            extract = extract.renumber(name, *pmid);
-        }
+        let rules = self.all_rules()?;
+        let changes = !rules.is_empty();
+        let extract = Extract::new(everything).keep_volumes().rules(rules);
         let is_whole = warn_of_unnameable(&extract.unnameable()?);
         if is_whole
-            && self.only_compresses(&archives)
+            && !changes
+            && self.has_other_compression(&archives)
             && let Some((staging, summary)) =
                 self.output.copy(&archives, self.compress.compression())?
         {
@@ -114,17 +123,59 @@ impl Arguments {
         if is_whole { Ok(()) } else { Err(Failure::Lost) }
     }
 
-    /// Returns whether only the compression of volumes changes.
-    fn only_compresses(&self, archives: &ArchiveSet) -> bool {
+    /// Returns the rules of files and options, those of options last.
+    fn all_rules(&self) -> Result<Rules, Failure> {
+        let mut rules = Rules::default();
+        for path in &self.rules {
+            for file in rules_files(path)? {
+                let text = fs::read(&file).map_err(read_error(&file))?;
+                let text = String::from_utf8(text).map_err(|error| {
+                    let at = error.utf8_error().valid_up_to();
+                    let file = shown_path(&file);
+                    Failure::Usage(format!("{file}: byte {at} is not UTF-8, as rules have to be"))
+                })?;
+                rules.parse(&file.to_string_lossy(), &text).map_err(Error::from)?;
+            }
+        }
+        for (old, new) in &self.rename {
+            rules.rename(old, new);
+        }
+        for (name, pmid) in &self.pmid {
+            rules.renumber(name, *pmid);
+        }
+        Ok(rules)
+    }
+
+    /// Returns whether the compression of volumes changes.
+    fn has_other_compression(&self, archives: &ArchiveSet) -> bool {
         let mut volumes = archives
             .archives()
             .iter()
             .flat_map(|archive| archive.volumes().filter_map(|number| archive.volume_path(number)));
         let compression = self.compress.compression();
-        self.rename.is_empty()
-            && self.pmid.is_empty()
-            && volumes.any(|volume| Compression::from_path(volume) != compression)
+        volumes.any(|volume| Compression::from_path(volume) != compression)
     }
+}
+
+/// Returns the files of rules that a path stands for.
+fn rules_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(read_error(path))? {
+        let entry = entry.map_err(read_error(path))?;
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if !is_hidden && entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn read_error(file: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { file: file.to_owned(), operation: "read", source }
 }
 
 /// Parses `OLD=NEW`.

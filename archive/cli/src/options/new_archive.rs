@@ -98,7 +98,9 @@ impl OutputOptions {
         archives: &ArchiveSet,
         staging: &Staging,
     ) -> Result<Summary, Failure> {
-        let mut writer = self.create(archives, staging)?;
+        let label = Source::from(archives).label().into();
+        let label = extract.relabel(label, self.archive_version)?;
+        let mut writer = self.create(&label, staging)?;
         let mut done = 0;
         let total = archives.archives().iter().map(bytes_of).sum();
         let mut progress = self.progress.start();
@@ -121,7 +123,7 @@ impl OutputOptions {
         archives: &ArchiveSet,
         staging: &Staging,
     ) -> Result<Summary, Failure> {
-        let mut writer = self.create(archives, staging)?;
+        let mut writer = self.create(&Source::from(archives).label().into(), staging)?;
         let source = Source::from(archives);
         let total = archives.archives().iter().map(bytes_of).sum();
         let length = source.end().seconds_since(source.start());
@@ -144,14 +146,14 @@ impl OutputOptions {
     }
 
     /// Returns the writer of the archive under its hidden name.
-    fn create(&self, archives: &ArchiveSet, staging: &Staging) -> Result<ArchiveWriter, Failure> {
+    fn create(&self, label: &WriterLabel, staging: &Staging) -> Result<ArchiveWriter, Failure> {
         let version = self.archive_version;
         let volume_bytes = self.volume_size;
         // Readers see the archive only when it is complete, so there is no need to write often.
         let buffer_bytes = WRITTEN_AT_ONCE;
         let defaults = WriterOptions::default();
         let options = WriterOptions { version, volume_bytes, buffer_bytes, ..defaults };
-        let label = fit_label(&Source::from(archives).label().into(), version);
+        let label = fit_label(label, version);
         let created = ArchiveWriter::create_with(staging.hidden(), label, options);
         created.map_err(|error| explain(error, version))
     }
