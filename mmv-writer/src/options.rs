@@ -139,8 +139,9 @@ impl RegistryBuilder {
     /// of the process. Readers then find each metric once, with an instance for each process.
     ///
     /// Items and domains have numbers that follow from the names of metrics, so that processes
-    /// may register them in any order. Of two names with the same number, which is rare, the one
-    /// that is registered later gets the next: register what all processes have in one order.
+    /// may register them in any order. Of two names with the same number, which one of six
+    /// applications with 20 metrics has, the one that is registered later gets the next:
+    /// register what all processes have in one order.
     ///
     /// The file of a process that was killed stays for readers. The next process of the application
     /// that starts removes it, once its file is older than an hour.

@@ -407,7 +407,7 @@ impl Admission {
         &mut self,
         source: Source,
         ticket: Ticket,
-        gaps: Arc<FileGaps>,
+        gaps: &Arc<FileGaps>,
         contents: &Contents,
         known: Option<&LoadedSource>,
         reporter: &mut Reporter,
@@ -451,8 +451,7 @@ impl Admission {
                 warn_left_out(name, misnamed.iter(), 0);
             }
         }
-        let mut loaded =
-            LoadedSource::new(source, translation, left_out, ticket, Arc::clone(&gaps));
+        let mut loaded = LoadedSource::new(source, translation, left_out, ticket, Arc::clone(gaps));
         loaded.departure = known.and_then(|known| known.departure);
         if loaded.departure.is_none() {
             reporter.events.admitted(name, pid, loaded.logged.values, reason);

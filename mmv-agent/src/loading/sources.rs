@@ -276,7 +276,7 @@ impl Sources {
             }
             let ticket = self.next_ticket();
             let gaps = self.gaps_of(name);
-            match self.admission.admit(source, ticket, gaps, &contents, None, reporter) {
+            match self.admission.admit(source, ticket, &gaps, &contents, None, reporter) {
                 Ok(active) => {
                     reporter.harvested(name, contents.header.version, active.logged);
                     self.put(active, now);
@@ -696,7 +696,7 @@ impl Sources {
         let known = &self.active[at];
         let read = self.admission.read_again(name, &known.source, &used, now);
         let (source, contents) = read.map_err(Rejected::Reason)?;
-        let gaps = Arc::clone(&known.gaps);
+        let gaps = &known.gaps;
         let active = self.admission.admit(source, ticket, gaps, &contents, Some(known), reporter);
         let mut active = active.map_err(Rejected::Collision)?;
         active.count_recreations(known);
