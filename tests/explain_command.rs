@@ -18,14 +18,15 @@ struct Known {
 /// have the same.
 const MAX_ROWS: usize = 2;
 
-/// A disk that was read for ten minutes at 5 MB/s, and a program of low priority that had a quarter
+/// A disk that was read for ten minutes at 5 MB/s, after a minute at 24 kB/s and none before, and a
+/// program of low priority that had a quarter
 /// of a processor for ten minutes, after half a percent for another ten.
 const KNOWN: [Known; 2] = [
     Known {
         archive: "20130706-a",
         metric: "disk.dev.read_bytes",
         instance: Some("sda"),
-        begin: ["2013-07-05T16:00:01", "2013-07-05T16:01:02"],
+        begin: ["2013-07-05T15:59:01", "2013-07-05T16:01:02"],
         ratio: 1000.0,
     },
     Known {

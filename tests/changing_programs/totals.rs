@@ -152,6 +152,10 @@ pub(super) fn check_deltas(
         metrics.entry(&key.0).or_default().push((key, segments));
     }
     for (metric, series) in metrics {
+        let mut of_metric: BTreeSet<i64> = BTreeSet::new();
+        for (key, _) in &series {
+            of_metric.extend(raw.samples.get(*key).into_iter().flatten().map(|(at, _)| *at));
+        }
         // The first sample of the metric in each life.
         let mut begun: BTreeMap<usize, i64> = BTreeMap::new();
         for (key, segments) in &series {
@@ -181,6 +185,10 @@ pub(super) fn check_deltas(
                     let is_alone =
                         segments.iter().filter(|one| one.life == segment.life).count() == 1;
                     let begun = begun.get(&segment.life).copied().filter(|_| is_alone);
+                    let first = first_sample(segment, samples, ticks);
+                    // A created instance counts from the sample of the metric before its first one.
+                    let since = first.and_then(|first| of_metric.range(..first).next_back());
+                    let begun = begun.filter(|_| since.is_some_and(|since| from <= *since));
                     least += grown(record, segment, samples, ticks, (from, to), begun);
                 }
             }
@@ -216,8 +224,8 @@ fn added(segment: &Segment, from: i64, to: i64) -> u64 {
 }
 
 /// Returns the certain growth of a counter between the samples within a span of time. If its
-/// metric had begun to have samples before its own first one, all of that is its growth, too: the
-/// program created it then.
+/// metric had begun to have samples before its own first one, and has one within the span before
+/// that, all of that is its growth, too: the program created it then.
 fn grown(
     record: &Record,
     segment: &Segment,
@@ -237,9 +245,7 @@ fn grown(
         return 0;
     }
     let is_live = matches!(PROGRAMS[life.program].1, Kind::Live | Kind::Rebuilt | Kind::Facade);
-    // It counts from the tick before on, and what may be before the span is not certain.
-    let is_first =
-        from <= ticks.before(first - 1) && first_sample(segment, samples, ticks) == Some(first);
+    let is_first = first_sample(segment, samples, ticks) == Some(first);
     let is_created = begun.is_some_and(|begun| begun < first && !record.is_away(begun, to));
     if is_live && is_first && is_created {
         return segment.least(last);
@@ -279,8 +285,8 @@ pub(super) fn check_quantiles(
                 complaints.add(format!("report --quantile: {key:?} is {value} at {to}: {line}"));
             }
         }
-        let sampled = raw.samples.iter().filter(|((of, _), _)| *of == format!("{metric}.sum"));
-        let has_growth = sampled.into_iter().any(|(_, samples)| samples.len() > 2);
+        let of_metric = raw.samples.iter().filter(|((of, _), _)| *of == format!("{metric}.sum"));
+        let has_growth = of_metric.into_iter().any(|(_, samples)| samples.len() > 2);
         if found == 0 && has_growth {
             complaints.add(format!("report --quantile: nothing of {metric}"));
         }
