@@ -656,7 +656,10 @@ class Page {
 function changeText(data, { kind, quantile, units, before, during, begin, end, gradual }) {
   const seconds = (time) => Date.parse(time) / 1000;
   const name = kind === 'quantile' ? 'p' + quantile * 100 : kind;
-  const length = end === null ? ', and goes on' : ' for ' + unitText(seconds(end) - seconds(begin), 'sec');
+  const lasted = seconds(end ?? begin) - seconds(begin);
+  // Its ends are known to a column of the chart.
+  const rounded = lasted < 10 ? lasted : Math.round(lasted);
+  const length = end === null ? ', and goes on' : ' for ' + unitText(rounded, 'sec');
   const verb = (during > before ? ' rose' : ' fell') + (gradual ? ' slowly' : '');
   return name + verb + ' from ' + unitText(before, units) + ' to ' + unitText(during, units) + ' at ' + timeText(data, seconds(begin), 0) + length;
 }
