@@ -358,6 +358,9 @@ impl<'s> Tallies<'s> {
             all.push((column.instance(), Tally::new(self.metric, self.decrease, run)));
         }
         for (column, (_, tally)) in columns.iter().zip(all) {
+            if !tally.has_values() {
+                tally.set_birth(walls.birth_before(column));
+            }
             tally.add(chunk, column, clock, &walls.walls_of_column(column, || tally.last_at()));
         }
         run.pass(walls);

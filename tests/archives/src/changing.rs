@@ -236,7 +236,15 @@ impl Making {
                 if self.values.remove(name).is_none() {
                     self.values.insert(name, None);
                 }
-                self.declared().recorded(&[])
+                let mut declared = self.declared();
+                // The agent may learn of an instance between two records.
+                if declared.second % 2 == 1 {
+                    let learned = at(declared.second).saturating_sub(Duration::from_millis(300));
+                    declared.builder = declared.builder.with_writer(|writer| {
+                        writer.date_metadata(learned).expect("date metadata");
+                    });
+                }
+                declared.recorded(&[])
             }
             Change::Renumber => {
                 self.turn += 1;

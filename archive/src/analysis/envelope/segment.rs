@@ -249,6 +249,9 @@ impl Tracks {
         }
         for (column, (_, track)) in columns.iter().zip(all) {
             if let Some(track) = track {
+                if !track.is_observed() {
+                    track.set_birth(walls.birth_before(column));
+                }
                 track.add(
                     rows,
                     column,

@@ -80,6 +80,11 @@ impl InstanceTrack {
         self.strand.last().map(|last| grid.time_of(last.at))
     }
 
+    /// Notes when the instance was created, if that precedes this span.
+    pub(super) const fn set_birth(&mut self, birth: Option<Timestamp>) {
+        self.strand.set_birth(birth);
+    }
+
     /// Returns whether an observation before this span could be joined to the first one in it, or
     /// could say more of its origin than a span with this `run` does.
     pub(super) fn wants_earlier(&self, run: &RunState) -> bool {
@@ -322,11 +327,12 @@ impl InstanceTrack {
 
     /// Adds the span of time that follows. `run` is what is known of the metric until then.
     pub(super) fn join(&mut self, grid: &Grid, mut next: Self, run: &RunState) {
-        if next.strand.wall().is_some() {
+        let last_at = self.last_at(grid);
+        if self.strand.wall_before(&next.strand, last_at, run).is_some() {
             self.has_rate = false;
         }
         let was_observed = self.is_observed();
-        let link = self.strand.join(next.strand, run);
+        let link = self.strand.join(next.strand, last_at, run);
         let Some(first) = next.strand.first() else { return };
         let is_joined = with_number!(
             self.value_type,

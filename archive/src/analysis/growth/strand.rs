@@ -18,6 +18,9 @@ pub(crate) struct Strand<T> {
     origin: CounterOrigin,
     /// The first wall, if it precedes all values.
     wall: Option<Timestamp>,
+    /// The time at which the instance was created, if that precedes the span of time and no wall is
+    /// between it and the first value. The span before may have values after it.
+    birth: Option<Timestamp>,
 }
 
 /// The predecessor of a value.
@@ -35,7 +38,12 @@ impl<T: Copy> Strand<T> {
     pub(crate) const fn new(origin: CounterOrigin, wall: Option<Timestamp>) -> Self {
         let first = None;
         let last = None;
-        Self { first, last, is_parted: true, first_origin: CounterOrigin::Unknown, origin, wall }
+        let first_origin = CounterOrigin::Unknown;
+        Self { first, last, is_parted: true, first_origin, origin, wall, birth: None }
+    }
+
+    pub(crate) const fn set_birth(&mut self, birth: Option<Timestamp>) {
+        self.birth = birth;
     }
 
     pub(crate) const fn first(&self) -> Option<T> {
@@ -103,18 +111,38 @@ impl<T: Copy> Strand<T> {
         [&mut self.first, &mut self.last].into_iter().flatten().for_each(change);
     }
 
-    /// Adds the span of time that follows, and returns what its first value follows. `before` is
-    /// what the time up to now says of the metric.
-    pub(crate) fn join(&mut self, next: Self, before: &RunState) -> Link<T> {
-        let Some(first) = next.first else {
-            if let Some(at) = next.wall {
-                self.interrupt(at, before.resolve(next.origin));
-            }
-            return Link::Nothing;
-        };
+    /// Returns the wall between the values so far and those of the span of time that follows, with
+    /// the origin after it. `last` is the time of the last value, `before` what the time up to now
+    /// says of the metric.
+    pub(crate) fn wall_before(
+        &self,
+        next: &Self,
+        last: Option<Timestamp>,
+        before: &RunState,
+    ) -> Option<(Timestamp, CounterOrigin)> {
         if let Some(at) = next.wall {
-            self.interrupt(at, before.resolve(next.first_origin));
+            let is_empty = next.first.is_none();
+            let origin = if is_empty { next.origin } else { next.first_origin };
+            return Some((at, before.resolve(origin)));
         }
+        let birth = next.birth.filter(|birth| before.has_birth(*birth, last))?;
+        Some((birth, before.resolve(CounterOrigin::ZeroInMetric)))
+    }
+
+    /// Adds the span of time that follows, and returns what its first value follows. Arguments are
+    /// those of [`wall_before`](Self::wall_before).
+    pub(crate) fn join(
+        &mut self,
+        next: Self,
+        last: Option<Timestamp>,
+        before: &RunState,
+    ) -> Link<T> {
+        if let Some((at, origin)) = self.wall_before(&next, last, before) {
+            self.interrupt(at, origin);
+        } else if self.first.is_none() {
+            self.birth = next.birth;
+        }
+        let Some(first) = next.first else { return Link::Nothing };
         let link = self.link();
         self.add(first);
         self.last = next.last;
@@ -198,19 +226,19 @@ mod tests {
         strand.add(1);
         let mut next = Strand::new(CounterOrigin::Earlier, None);
         next.add(5);
-        assert!(matches!(strand.join(next, &run), Link::Value(1)));
+        assert!(matches!(strand.join(next, Some(time(1)), &run), Link::Value(1)));
         // Known in the span itself, and counted there.
         assert!(matches!(
-            strand.join(after_wall(CounterOrigin::Zero(time(6)), 7), &run),
+            strand.join(after_wall(CounterOrigin::Zero(time(6)), 7), Some(time(5)), &run),
             Link::Nothing
         ));
         assert!(matches!(
-            strand.join(after_wall(CounterOrigin::ZeroInRecord, 8), &run),
+            strand.join(after_wall(CounterOrigin::ZeroInRecord, 8), Some(time(7)), &run),
             Link::Nothing
         ));
         assert!(matches!(strand.link(), Link::Value(8)));
         let mut first = Strand::new(CounterOrigin::Zero(time(3)), None);
-        assert!(matches!(first.join(next, &run), Link::Zero(since) if since == time(3)));
+        assert!(matches!(first.join(next, None, &run), Link::Zero(since) if since == time(3)));
         assert_eq!((first.first(), first.first_origin()), (Some(5), CounterOrigin::Unknown));
     }
 }

@@ -224,6 +224,18 @@ impl RunState {
         self.newest
     }
 
+    /// Returns whether an instance was created in this span of time, after the last wall and after
+    /// the last value that the instance has in it.
+    pub(crate) fn has_birth(&self, birth: Timestamp, last: Option<Timestamp>) -> bool {
+        let is_in_run = self.last_wall.is_none_or(|wall| wall <= birth);
+        let is_later = match last {
+            Some(last) => last < birth,
+            // A span of time begins with the time of a record.
+            None => self.oldest.is_some_and(|oldest| oldest <= birth),
+        };
+        is_in_run && is_later
+    }
+
     /// Returns whether the time before could not say more of an origin after this.
     pub(crate) fn settles(&self, origin: CounterOrigin) -> bool {
         let resolved = self.resolve(origin);
@@ -368,7 +380,9 @@ impl<'c> MetricWalls<'c> {
             return walls;
         }
         let last = last();
-        for at in births.filter(|birth| self.is_after(*birth, last)) {
+        let oldest = self.run.oldest.or(self.timestamps.first().copied());
+        let run = RunState { oldest, ..self.run };
+        for at in births.filter(|birth| run.has_birth(*birth, last)) {
             let created = self.timestamps.partition_point(|timestamp| *timestamp < at) as u32;
             let Some((_, row)) = column.rows().first_from(created) else { continue };
             let is_first = walls.last().is_none_or(|wall: &Wall| wall.row < row);
@@ -382,13 +396,16 @@ impl<'c> MetricWalls<'c> {
         walls
     }
 
-    /// Returns whether a birth is after the last value of its instance and after the last wall
-    /// before the rows.
-    fn is_after(&self, birth: Timestamp, last: Option<Timestamp>) -> bool {
-        // A span of time begins with the time of a record.
-        let start = self.run.oldest.or(self.timestamps.first().copied());
-        let is_in_run = self.run.last_wall.is_none_or(|wall| wall <= birth);
-        is_in_run && last.map_or(start <= Some(birth), |last| last < birth)
+    /// Returns when the instance of a column was created, if that precedes the span of time and no
+    /// wall is between it and the first value. Is for a column without a value before the rows.
+    pub(crate) fn birth_before(&self, column: &Column) -> Option<Timestamp> {
+        let (presences, instance) = self.presences.zip(column.instance())?;
+        let (_, row) = column.rows().first_from(0)?;
+        let oldest = self.run.oldest.or(self.timestamps.first().copied())?;
+        if self.run.last_wall.is_some() || self.all.first().is_some_and(|wall| wall.row <= row) {
+            return None;
+        }
+        presences.births(instance).take_while(|birth| *birth < oldest).last()
     }
 
     fn origin_of_new(&self, row: u32) -> CounterOrigin {

@@ -94,6 +94,11 @@ impl Tally {
         self.strand.last().map(|last| last.at)
     }
 
+    /// Notes when the instance was created, if that precedes the span of time that is read.
+    pub(super) const fn set_birth(&mut self, birth: Option<Timestamp>) {
+        self.strand.set_birth(birth);
+    }
+
     /// Adds a chunk's values of the instance. `clock` has for each row the time since the
     /// row before.
     pub(super) fn add(&mut self, chunk: &Chunk, column: &Column, clock: &[f64], walls: &[Wall]) {
@@ -190,7 +195,7 @@ impl Tally {
         if let Some(wall) = next.strand.wall() {
             self.hold_until(wall);
         }
-        let link = self.strand.join(next.strand, run);
+        let link = self.strand.join(next.strand, self.last_at(), run);
         if let Some(first) = next.strand.first() {
             self.add_link_of_type(link, first);
         }
