@@ -70,7 +70,7 @@ impl<'t> Scanner<'t> {
         RulePosition { file: Arc::clone(&self.file), line: self.line, column }
     }
 
-    /// Moves over an element, and over blanks and comments behind it.
+    /// Advances past an element and the blanks and comments that follow it.
     fn advance(&mut self, len: usize) {
         let skipped = self.rest().get(..len).unwrap_or_default();
         if let Some(last) = skipped.rfind('\n') {

@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 struct Rig {
     harvest: Harvest,
     clock: PassClock,
-    /// Time that a pass takes before it comes to the second file.
+    /// Simulated time that a pass spends on the first file.
     pause: Duration,
 }
 

@@ -122,7 +122,7 @@ fn outcome(archives: &Archives, call: &Call) -> Outcome {
 fn parse(line: &[OsString]) -> Result<Query, Failure> {
     Query::try_parse_from(line).map_err(|error| {
         let text = error.to_string();
-        // The rest is usage and hints for a terminal.
+        // Usage and hints follow in further paragraphs.
         let reason = text.split("\n\n").next().unwrap_or_default();
         let lines: Vec<&str> = reason.lines().map(str::trim).collect();
         Failure::Usage(lines.join(" ").trim_start_matches("error: ").to_owned())
