@@ -328,7 +328,7 @@ impl InstanceTrack {
     /// Adds the span of time that follows. `run` is what is known of the metric until then.
     pub(super) fn join(&mut self, grid: &Grid, mut next: Self, run: &RunState) {
         let last_at = self.last_at(grid);
-        if self.strand.wall_before(&next.strand, last_at, run).is_some() {
+        if next.strand.leading_wall(last_at, run).is_some() {
             self.has_rate = false;
         }
         let was_observed = self.is_observed();

@@ -111,33 +111,30 @@ impl<T: Copy> Strand<T> {
         [&mut self.first, &mut self.last].into_iter().flatten().for_each(change);
     }
 
-    /// Returns the wall between the values so far and those of the span of time that follows, with
-    /// the origin after it. `last` is the time of the last value, `before` what the time up to now
-    /// says of the metric.
-    pub(crate) fn wall_before(
+    /// Returns the wall in front of the first value, with the origin after it. `last` is the time
+    /// of the last value in the span of time before, `before` what that span says of the metric.
+    pub(crate) fn leading_wall(
         &self,
-        next: &Self,
         last: Option<Timestamp>,
         before: &RunState,
     ) -> Option<(Timestamp, CounterOrigin)> {
-        if let Some(at) = next.wall {
-            let is_empty = next.first.is_none();
-            let origin = if is_empty { next.origin } else { next.first_origin };
+        if let Some(at) = self.wall {
+            let origin = if self.first.is_none() { self.origin } else { self.first_origin };
             return Some((at, before.resolve(origin)));
         }
-        let birth = next.birth.filter(|birth| before.has_birth(*birth, last))?;
+        let birth = self.birth.filter(|birth| before.has_birth(*birth, last))?;
         Some((birth, before.resolve(CounterOrigin::ZeroInMetric)))
     }
 
     /// Adds the span of time that follows, and returns what its first value follows. Arguments are
-    /// those of [`wall_before`](Self::wall_before).
+    /// those of [`leading_wall`](Self::leading_wall).
     pub(crate) fn join(
         &mut self,
         next: Self,
         last: Option<Timestamp>,
         before: &RunState,
     ) -> Link<T> {
-        if let Some((at, origin)) = self.wall_before(&next, last, before) {
+        if let Some((at, origin)) = next.leading_wall(last, before) {
             self.interrupt(at, origin);
         } else if self.first.is_none() {
             self.birth = next.birth;
