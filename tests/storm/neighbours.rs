@@ -136,6 +136,14 @@ impl Measured {
             let missed = ticks.missed();
             faults.push(format!("{lacking} of {all} ticks have no record, {missed} missed"));
         }
+        // The last tick waits for the loader, for an interval at most.
+        if let [.., before, last] = times[..] {
+            let gap = Duration::from_micros(last - before);
+            let gap = gap.saturating_sub(waits.of_sampler(before, last));
+            if gap > 2 * INTERVAL + LATE {
+                delays.push(format!("the last tick is {gap:?} after the one before"));
+            }
+        }
         let restarts = findings.restarts.iter();
         let restart = restarts.filter_map(|restart| time_until_seen(*restart, waits)).max();
         if is_restart_judged && restart.is_none_or(|time| time > LONGEST_RESTART) {

@@ -39,8 +39,8 @@ const LONGEST_WAIT: Duration = Duration::from_millis(5);
 const WAITS_IN_A_ROW: f64 = 0.05;
 const WAITS_PER_SECOND: f64 = 0.01;
 
-/// Time that the last tick waits for the loader, which may be in its longest pause.
-const LAST_WAIT: Duration = Duration::from_secs(2);
+/// Longest time that the last events wait for the loader, which may be in its longest pause.
+pub(crate) const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Time that it waits until the loader has opened all files, where none may be missing.
 const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
@@ -90,6 +90,10 @@ pub(crate) struct Link {
     post: Arc<Post>,
     waits: TokenBucket,
 }
+
+/// The number of a request to the loader, from 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestNumber(u64);
 
 /// State shared by both threads.
 #[derive(Debug)]
@@ -219,11 +223,23 @@ impl Loading {
         }
     }
 
-    /// Returns what has changed after all requests so far and after the loader's present step. The
-    /// wait is limited.
-    pub(crate) fn finish(&mut self) -> Option<Update> {
+    /// Returns what has changed after all requests so far and after the loader's present step.
+    pub(crate) fn finish(&mut self, longest_wait: Duration) -> Option<Update> {
+        self.ask_to_finish();
+        self.update_after_requests(longest_wait)
+    }
+
+    /// Requests what has changed after the loader's present step.
+    pub(crate) fn ask_to_finish(&mut self) -> RequestNumber {
         self.ask(Request::Gaps(Vec::new()));
-        self.update_after_requests(LAST_WAIT)
+        RequestNumber(self.link().map_or(0, |link| link.made))
+    }
+
+    /// Returns true if the results of a request are there, or the loader has ended.
+    pub(crate) fn is_answered(&self, request: RequestNumber) -> bool {
+        let Some(link) = self.link() else { return true };
+        let mailbox = link.post.open();
+        mailbox.handled >= request.0 || mailbox.ended
     }
 
     /// Has all files opened that there are, and returns what has changed. The wait is limited.

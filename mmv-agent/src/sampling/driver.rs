@@ -11,6 +11,7 @@ use super::schedule::{Schedule, Timer, shortest, time_of_day};
 use super::{Sampler, SamplerReport};
 use crate::config::{Destination, ReloadableSettings, Retention, Settings};
 use crate::housekeeping::{HousekeepingRules, Task};
+use crate::loading::RequestNumber;
 use crate::loading::last_values::LastValuesRequest;
 use crate::logging::{Order, Policy};
 use crate::moment::Moment;
@@ -24,8 +25,11 @@ const MISSED_LOG_INTERVAL: u64 = 60;
 /// Divisor of the shortest interval that gives the lateness from which a tick counts as late.
 const LATE_DIVISOR: u32 = 10;
 
-/// Poll interval while the loader is applying settings.
-const SETTINGS_POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Poll interval while the loader is applying settings, or finishes its work before the last tick.
+const LOADER_POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Time that a stop waits for the loader, which may be in its longest pause.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the limit on the bytes that wait for the writer.
 pub(crate) fn queue_limit(settings: &ReloadableSettings) -> usize {
@@ -35,7 +39,7 @@ pub(crate) fn queue_limit(settings: &ReloadableSettings) -> usize {
 /// A request of another thread to the sampler thread.
 #[derive(Debug)]
 pub(crate) enum SamplerCommand {
-    /// Take the last sample and end.
+    /// Take the last sample, with all that the loader knows by then, and end.
     Stop,
     /// Apply settings, and begin a new data volume.
     Change(Box<Settings>),
@@ -57,6 +61,7 @@ pub(crate) struct Driver {
     settings: Settings,
     start: Instant,
     watchdog: Option<Watchdog>,
+    stop: Option<Stop>,
     /// Number of files that systemd was informed of; `None` before the first tick.
     reported_files: Option<usize>,
     lateness: DurationQuantiles,
@@ -79,11 +84,19 @@ struct Watchdog {
     next: Duration,
 }
 
+/// A stop that waits for the loader. Ticks go on until then.
+#[derive(Debug)]
+struct Stop {
+    awaited: RequestNumber,
+    timeout: Duration,
+}
+
 /// The reason why a wait has ended.
 enum WakeReason {
     Tick,
-    /// Systemd expects a sign of life, or settings are awaited.
+    /// Systemd expects a sign of life, or the loader is awaited.
     Early,
+    LastTick,
     Command(SamplerCommand),
 }
 
@@ -133,6 +146,7 @@ impl Driver {
             settings,
             start,
             watchdog: watchdog.map(|interval| Watchdog { interval, next: Duration::ZERO }),
+            stop: None,
             reported_files: None,
             lateness: DurationQuantiles::new(),
             late: 0,
@@ -142,12 +156,16 @@ impl Driver {
     }
 
     /// Runs ticks until a command stops it or the schedule ends. It sleeps between ticks by
-    /// waiting for a command, so a stop is immediate.
+    /// waiting for a command, so a stop waits for the loader alone.
     pub(crate) fn run(mut self, inbox: &Receiver<SamplerCommand>) -> SamplerReport {
         loop {
             let goes_on = match self.wait(inbox) {
                 WakeReason::Tick => self.tick(),
                 WakeReason::Early => true,
+                WakeReason::LastTick => {
+                    self.take_last_tick();
+                    false
+                }
                 WakeReason::Command(command) => self.obey(command),
             };
             if !goes_on {
@@ -164,10 +182,16 @@ impl Driver {
         if self.sampler.awaits_settings() {
             self.sampler.take_settings(self.now());
         }
+        let is_last = |Stop { awaited, timeout }: &Stop| {
+            self.sampler.is_answered(*awaited) || self.start.elapsed() >= *timeout
+        };
+        if self.stop.as_ref().is_some_and(is_last) {
+            return WakeReason::LastTick;
+        }
         let tick = self.next_tick();
         let due = self.watchdog.as_ref().map_or(tick, |watchdog| tick.min(watchdog.next));
-        let due = if self.sampler.awaits_settings() {
-            due.min(self.start.elapsed() + SETTINGS_POLL_INTERVAL)
+        let due = if self.sampler.awaits_settings() || self.stop.is_some() {
+            due.min(self.start.elapsed() + LOADER_POLL_INTERVAL)
         } else {
             due
         };
@@ -187,7 +211,7 @@ impl Driver {
             Err(RecvTimeoutError::Timeout) if self.start.elapsed() < tick => WakeReason::Early,
             Err(RecvTimeoutError::Timeout) => WakeReason::Tick,
             // No thread is left that could send a command.
-            Err(RecvTimeoutError::Disconnected) => WakeReason::Command(SamplerCommand::Stop),
+            Err(RecvTimeoutError::Disconnected) => WakeReason::LastTick,
         }
     }
 
@@ -271,17 +295,22 @@ impl Driver {
         true
     }
 
+    fn take_last_tick(&mut self) {
+        self.sampler.note_end();
+        let now = self.now();
+        let everything = self.sampler.everything();
+        self.sampler.tick(now, everything);
+    }
+
     fn obey(&mut self, command: SamplerCommand) -> bool {
         match command {
             SamplerCommand::Stop => {
                 if self.settings.reads_ended {
                     self.sampler.catch_up(self.now());
                 }
-                self.sampler.note_end();
-                let now = self.now();
-                let everything = self.sampler.everything();
-                self.sampler.tick(now, everything);
-                return false;
+                let timeout = self.start.elapsed() + STOP_TIMEOUT;
+                let awaited = self.sampler.finish_loading();
+                self.stop.get_or_insert(Stop { awaited, timeout });
             }
             SamplerCommand::Change(settings) => self.change(*settings),
             SamplerCommand::Sync => self.sampler.delivery.queue.order(Order::Sync),

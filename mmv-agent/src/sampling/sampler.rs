@@ -25,7 +25,7 @@ use crate::loading::last_values::LastValuesRequest;
 use crate::loading::loader::Request;
 use crate::loading::partition::GroupId;
 use crate::loading::update::{Plan, Retired, Update};
-use crate::loading::{Loading, Reporter};
+use crate::loading::{LAST_WAIT, Loading, Reporter, RequestNumber};
 use crate::logging::{QueueSender, Sample};
 use crate::metadata::Catalog;
 use crate::moment::Moment;
@@ -178,6 +178,15 @@ impl Sampler {
         if let Some(update) = self.loading.catch_up() {
             self.apply(update, now);
         }
+    }
+
+    /// Has the loader finish its work of now, as the last tick needs it.
+    pub(crate) fn finish_loading(&mut self) -> RequestNumber {
+        self.loading.ask_to_finish()
+    }
+
+    pub(crate) fn is_answered(&self, request: RequestNumber) -> bool {
+        self.loading.is_answered(request)
     }
 
     pub(crate) fn files(&self) -> usize {
@@ -334,10 +343,11 @@ impl Sampler {
                 return (now, due);
             }
             asked = true;
+            let interval = shortest(self.groups.timers());
             let answer = if self.ending {
-                self.loading.finish()
+                // A longer wait would cost ticks.
+                self.loading.finish(interval.min(LAST_WAIT))
             } else {
-                let interval = shortest(self.groups.timers());
                 self.loading.answer(now, interval)
             };
             let Some(update) = answer else { return (now, due) };
@@ -364,7 +374,7 @@ impl Sampler {
     /// Takes the events that the loader has after the last tick, such as missing samples.
     fn take_last_events(&mut self) {
         self.reporter.events.end();
-        if let Some(Update { news, .. }) = self.loading.finish() {
+        if let Some(Update { news, .. }) = self.loading.finish(LAST_WAIT) {
             self.reporter.events.add(news.events, news.counts);
         }
         self.reporter.report(EventKind::Stopped);
