@@ -70,6 +70,13 @@ use crate::{
 };
 use archive_records::{ArchiveRecords, Position};
 
+/// Nanoseconds by which two records of one archive may be apart in addition to three intervals.
+const TOLERATED_DELAY: i128 = 1_000_000_000;
+/// Number of intervals at the end of an archive that show how often values are logged, and of
+/// records that are read to find them.
+const LAST_INTERVALS: usize = 3;
+const MAX_LAST_RECORDS: usize = 100;
+
 /// An archive, open for reading.
 ///
 /// Label, metadata and index are read when it is opened, records when they
@@ -93,6 +100,8 @@ pub struct Archive {
     bad_metadata: Vec<Error>,
     /// From the first record, once it was asked for.
     server: OnceLock<Option<ServerIdentity>>,
+    /// From the last records, once it was asked for.
+    last_interval: OnceLock<Option<i128>>,
     /// Held so that blocks stay in memory from one question to the next.
     #[cfg(feature = "compression")]
     _blocks: Arc<BlockCache>,
@@ -231,6 +240,7 @@ impl Archive {
             conflicts: TypeConflicts::default(),
             bad_metadata,
             server: OnceLock::new(),
+            last_interval: OnceLock::new(),
             #[cfg(feature = "compression")]
             _blocks: BlockCache::shared(),
         };
@@ -402,6 +412,41 @@ impl Archive {
             let mut records = self.at_start();
             let loaded = records.load_next().ok()??;
             ServerIdentity::of_record(&records.pass(loaded).ok()?)
+        })
+    }
+
+    /// Returns whether the next archive begins within three intervals and a second, after which
+    /// mmv-agent writes a mark. Where the interval is not known, as in an archive of one time, the
+    /// process that wrote both is decisive.
+    fn is_soon_followed_by(&self, next: &Self) -> bool {
+        let gap = next.label.start.nanos_since(self.end);
+        if gap <= TOLERATED_DELAY {
+            return true;
+        }
+        let interval = if self.is_seekable() { self.last_interval() } else { None };
+        interval.map_or(self.label.pid == next.label.pid, |interval| {
+            gap <= interval.saturating_mul(3).saturating_add(TOLERATED_DELAY)
+        })
+    }
+
+    /// Returns about the interval in nanoseconds at which values were logged last: the longest time
+    /// between the last records, since some are logged between others.
+    fn last_interval(&self) -> Option<i128> {
+        *self.last_interval.get_or_init(|| {
+            let mut records = self.at_end();
+            let mut later = self.end;
+            let mut intervals = Vec::new();
+            for _ in 0..MAX_LAST_RECORDS {
+                let Ok(Some(loaded)) = records.load_previous() else { break };
+                let Ok(record) = records.pass_back(loaded) else { break };
+                if record.is_mark() || intervals.len() == LAST_INTERVALS {
+                    break;
+                }
+                let time = record.timestamp();
+                intervals.extend((time < later).then(|| later.nanos_since(time)));
+                later = time;
+            }
+            intervals.into_iter().max()
         })
     }
 

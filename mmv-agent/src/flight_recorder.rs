@@ -125,6 +125,8 @@ impl RecorderLimits {
             archive_time: Some(self.span / ARCHIVES),
             // Nothing in memory survives a power failure.
             sync: SyncPolicy::Never,
+            // What an earlier flight recorder left is never joined.
+            longest_gap: Duration::ZERO,
             version,
             log_events: false,
             log_archives: false,

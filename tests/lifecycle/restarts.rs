@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use mmv_writer::{Counter, Registry};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::harness::agent::Agent;
@@ -92,4 +93,38 @@ fn last_values_before_their_turn_are_limited_by_user() {
     // Values that are read after the limit of time count as missing, and are logged.
     let known = logged + missing;
     assert!((RUNS..RUNS + 4).contains(&known), "{missing} are missing, {logged} are logged");
+}
+
+#[test]
+fn restarts_of_the_agent_lose_no_count() {
+    let scratch = Scratch::new();
+    let registry = Registry::builder("app").directory(scratch.mmv_dir()).build();
+    let registry = registry.expect("a registry");
+    let counter: Counter<u64> = registry.counter("count").build().expect("a counter");
+    let mut total: u32 = 0;
+    for is_killed in [false, true, false] {
+        let mut agent = Agent::start_with(&scratch, &["--interval", "500ms", "--events", "true"]);
+        for _ in 0..2 {
+            counter.add(1000);
+            total += 1000;
+            let before = agent.volume_bytes();
+            wait::until_true("another record", || agent.volume_bytes() > before);
+        }
+        if is_killed {
+            agent.signal(Signal::SIGKILL);
+            agent.gone();
+        } else {
+            assert!(agent.terminate().success(), "{}", agent.log());
+        }
+    }
+    let asked = |command: &str, option: &str| {
+        let mut asked = Command::new(binaries::mmv_archive());
+        asked.arg(command).arg(scratch.archives()).args(["mmv.app.count", option, "--json"]);
+        lines(&mut asked)
+    };
+    let values = asked("report", "--raw");
+    // What was counted before is unknown.
+    let first = values.iter().find_map(|line| line["value"].as_f64()).expect("a value");
+    let found = asked("summary", "--total");
+    assert_eq!(found[0]["sum"], f64::from(total) - first, "{found:?}");
 }

@@ -8,10 +8,11 @@ use crate::{Error, Record, Result, Source, Timestamp, Version};
 /// The records of an archive, or of several in the order of time, from some
 /// position on, in either direction.
 ///
-/// Between two archives is a mark that no file has, unless the process that wrote the first one
-/// continued in the second: what happened between them is unknown. Its timestamp is 1 ms after the last record of the first one, or
-/// earlier if the second starts before that, in both directions; its place is
-/// the end of the first one.
+/// Between two archives is a mark that no file has, since what happened between them is unknown,
+/// unless sampling went on in the second and lost nothing: both begin with the same values of
+/// `pmcd.pid` and `pmcd.seqnum`, and the second begins within three intervals and a second. The
+/// timestamp of the mark is 1 ms after the last record of the first archive, or earlier if the
+/// second starts before that, in both directions; its place is the end of the first one.
 ///
 /// ```text
 /// a: 10 s  20 s  30 s                  b: 60 s  70 s

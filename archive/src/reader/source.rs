@@ -110,16 +110,17 @@ impl<'a> Source<'a> {
         self.archives.get(at).unwrap_or(self.first)
     }
 
-    /// Returns whether the process that wrote an archive went on in the next one, and lost nothing
-    /// in between, according to the identities that both begin with.
+    /// Returns whether sampling went on in the next archive and lost nothing in between: both
+    /// begin with one [identity of what served them](ServerIdentity), and the next one begins
+    /// within the time that two records of one archive may be apart without a mark.
     pub(super) fn is_continued(self, at: usize) -> bool {
         let archive = self.archive(at);
         let Some(next) = self.archives.get(at + 1) else { return false };
         !self.has_all_marks
             && !archive.is_damaged
-            && archive.label().pid == next.label().pid
             && archive.server().is_some()
             && archive.server() == next.server()
+            && archive.is_soon_followed_by(next)
     }
 
     /// Returns the time of the mark between an archive and the next one; `None` after the last,

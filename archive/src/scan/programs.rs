@@ -7,11 +7,15 @@
 //!
 //! | event | boundary |
 //! |---|---|
-//! | `appeared` | a run begins, from 0 unless the agent itself had just started |
+//! | `started` | the agent begins, whose own counters begin at 0 |
+//! | `appeared` | a run begins, from 0; none with `started`, since the program ran already |
 //! | `restarted` | a run begins, from 0 |
 //! | `recovered` | the values of a run are logged again |
 //! | `ended` | a run ends, after the values that were logged with the event |
 //! | `vanished`, `removed`, `quarantined`, `waiting` | values are no longer logged |
+//!
+//! Programs that ran before the agent started are in its first records; a mark before those
+//! separates them from values of earlier agents, unless nothing was lost in between.
 //!
 //! A program is known by the name of its file: `mmv.FILE.` begins the names of its
 //! metrics. Names of metrics of files with the NOPREFIX flag do not have it: events about
@@ -31,6 +35,8 @@ use crate::{InDom, Pmid, Result, Source, Timestamp, Value};
 pub const DOMAIN: u32 = 70;
 /// The cluster of the agent's own metrics.
 const OWN_CLUSTER: u32 = 0;
+/// The file of those.
+const OWN_FILE: &str = "agent";
 
 /// The label of a cluster with the number of the user whose files have its metrics; those of root
 /// and of the agent's user have none. It is for the agent, and no part of the identity of a series.
@@ -168,8 +174,13 @@ impl<'a> ProgramEvent<'a> {
         if let Some(cluster) = self.cluster {
             return pmid.domain() == DOMAIN && pmid.cluster() == cluster;
         }
-        let rest = self.file.and_then(|file| name.strip_prefix(file));
+        let rest = self.program().and_then(|file| name.strip_prefix(file));
         rest.is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// Returns the file of the metrics that the event is about.
+    fn program(&self) -> Option<&'a str> {
+        self.file.or((self.kind == "started").then_some(OWN_FILE))
     }
 
     /// Returns whether something happened to a program that has values of a metric. That is more
@@ -192,10 +203,10 @@ impl<'a> ProgramEvent<'a> {
 
     /// Returns the boundary in the values of the file's metrics, if it is one.
     pub fn boundary(&self) -> Option<Boundary> {
-        self.file?;
+        self.program()?;
         let (at, from_zero) = match self.kind {
-            "appeared" => (self.at, !self.is_at_start),
-            "restarted" => (self.at, true),
+            "appeared" if self.is_at_start => return None,
+            "started" | "appeared" | "restarted" => (self.at, true),
             "recovered" | "vanished" | "removed" | "quarantined" | "waiting" => (self.at, false),
             "ended" => (self.at.saturating_add(RESOLUTION), false),
             _ => return None,
@@ -243,7 +254,7 @@ impl<T: Copy> ByProgram<T> {
 
     /// Adds something about the program of an event; nothing if it is one of the agent.
     pub(crate) fn add(&mut self, event: &ProgramEvent<'_>, item: T) {
-        let list = match (event.cluster, event.file) {
+        let list = match (event.cluster, event.program()) {
             (Some(cluster), _) => self.clusters.entry(cluster).or_default(),
             (None, Some(file)) => self.files.entry_ref(file).or_default(),
             (None, None) => return,
@@ -334,8 +345,8 @@ mod tests {
         let mut builder = EventArrayBuilder::new();
         let events = [
             ("appeared", "shop", Some((0, true))),
-            ("started", "", None),
-            ("appeared", "shop", Some((0, false))),
+            ("started", "", Some((0, true))),
+            ("appeared", "shop", None),
             ("grew", "shop", None),
             ("restarted", "shop", Some((0, true))),
             ("recovered", "shop", Some((0, false))),
@@ -360,8 +371,10 @@ mod tests {
             let boundary =
                 boundary.map(|(later, from_zero)| Boundary { at: time(5 + later), from_zero });
             assert_eq!(found.boundary(), boundary, "{kind}");
-            let resumes = ["appeared", "recovered"].contains(&kind)
-                && boundary.is_some_and(|it| !it.from_zero);
+            let resumes = match kind {
+                "appeared" => boundary.is_none(),
+                kind => kind == "recovered",
+            };
             assert_eq!(found.resumes(), resumes, "{kind}");
         }
         let pmid = Pmid::new(DOMAIN, 3, 1).unwrap();

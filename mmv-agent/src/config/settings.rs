@@ -388,6 +388,17 @@ impl ReloadableSettings {
     pub(crate) fn interval_of(&self, group: &Group) -> Duration {
         group.interval.unwrap_or(self.interval)
     }
+
+    pub(crate) fn shortest_interval(&self) -> Duration {
+        let of_groups = self.groups.iter().filter_map(|group| group.interval);
+        of_groups.fold(self.interval, Duration::min)
+    }
+}
+
+/// Returns the longest time between two ticks without a mark between their records. One late tick on
+/// a busy machine does not cost every application two samples (a mark hides the values around it).
+pub(crate) fn longest_gap(interval: Duration) -> Duration {
+    interval.saturating_mul(3).saturating_add(Duration::from_secs(1))
 }
 
 #[cfg(test)]

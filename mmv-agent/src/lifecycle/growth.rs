@@ -8,9 +8,9 @@ use std::time::Duration;
 use mmv_format::growth::REUSE_DELAY;
 use mmv_writer::pcp::{Indom, IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Gauge, Registry, Text};
-use pcp_archive::OwnedValue;
+use pcp_archive::{ArchiveSet, OwnedValue};
 
-use super::rig::{Rig, counter_file};
+use super::rig::{Rig, counter_file, increase};
 use super::{PID_AT, builder, file_of, overwrite, u64s};
 use crate::config::Limits;
 
@@ -155,6 +155,31 @@ fn growth_over_the_end_of_an_archive_is_counted() {
     let log = rig.finish();
     assert_eq!(log.archives, 2);
     assert_eq!(log.increase("mmv.app.count"), 4 + 2 + 3);
+}
+
+#[test]
+fn growth_over_a_restart_of_the_agent_is_counted_unless_it_was_away() {
+    let away = [(Duration::ZERO, 4 + 3 + 2 + 1), (Duration::from_secs(60), 4 + 1)];
+    for (away, expected) in away {
+        let mut rig = Rig::with(|settings| settings.fixed.events = true);
+        let growing = GrowingProgram::new(&rig);
+        growing.add("a", 1);
+        rig.tick();
+        growing.add("a", 4);
+        rig.tick();
+        rig.restart();
+        rig.skip(away);
+        growing.add("a", 3);
+        growing.add("b", 2);
+        rig.tick();
+        growing.add("a", 1);
+        rig.tick();
+        let directory = rig.host_directory();
+        let _log = rig.finish();
+        let set = ArchiveSet::open([directory]).unwrap();
+        assert_eq!(set.archives().len(), 2);
+        assert_eq!(increase(&set, "mmv.app.count"), expected, "after {away:?}");
+    }
 }
 
 #[test]

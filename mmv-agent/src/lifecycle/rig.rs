@@ -337,6 +337,18 @@ impl Rig {
     }
 }
 
+/// Returns how much all instances of a counter grew, by the rules of summaries.
+pub(super) fn increase(set: &ArchiveSet, name: &str) -> u64 {
+    let source = Source::from(set);
+    let mut selection = Selection::new(source);
+    selection.select(name);
+    let span = source.start()..=source.end();
+    let summaries = summarize(&selection, span, Decrease::Reset).unwrap();
+    let instances = summaries.iter().flat_map(|metric| &metric.instances);
+    let sums = instances.filter_map(|instance| Some(instance.statistics.as_ref()?.sum));
+    sums.sum::<f64>() as u64
+}
+
 fn assert_sound(base: &Path) {
     let report = check(base).unwrap();
     let findings = report.findings().iter();
@@ -485,17 +497,9 @@ impl Log {
         records.map(|entry| entry.values.get(key).cloned()).collect()
     }
 
-    /// Returns how much all instances of a counter grew in all archives, by the rules of
-    /// summaries.
+    /// Returns how much all instances of a counter grew in all archives of the last agent.
     pub(super) fn increase(&self, name: &str) -> u64 {
-        let source = Source::from(&self.set);
-        let mut selection = Selection::new(source);
-        selection.select(name);
-        let span = source.start()..=source.end();
-        let summaries = summarize(&selection, span, Decrease::Reset).unwrap();
-        let instances = summaries.iter().flat_map(|metric| &metric.instances);
-        let sums = instances.filter_map(|instance| Some(instance.statistics.as_ref()?.sum));
-        sums.sum::<f64>() as u64
+        increase(&self.set, name)
     }
 
     pub(super) fn help(&self, name: &str) -> Option<String> {

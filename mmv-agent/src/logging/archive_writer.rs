@@ -22,7 +22,7 @@ use pcp_types::Timestamp;
 use tracing::{debug, error, info};
 
 use super::{ArchiveNames, Sample, prologue};
-use crate::config::{Destination, Rotation, Settings, SyncPolicy};
+use crate::config::{Destination, Rotation, Settings, SyncPolicy, longest_gap};
 use crate::error::Error as LockError;
 use crate::host::Host;
 use crate::housekeeping::{Store, Task};
@@ -63,6 +63,8 @@ pub(crate) struct Policy {
     /// Time after which an archive ends.
     pub archive_time: Option<Duration>,
     pub sync: SyncPolicy,
+    /// Longest time between two records of one archive, and of two archives that are joined.
+    pub longest_gap: Duration,
     /// Version of new archives.
     pub version: Version,
     /// True if lost records are reported as an event.
@@ -82,6 +84,7 @@ impl Policy {
             archive_size: retained.map(|size| (size / ARCHIVES_RETAINED).max(MIN_ARCHIVE)),
             archive_time: None,
             sync: reloadable.sync,
+            longest_gap: longest_gap(reloadable.shortest_interval()),
             version: fixed.archive_version,
             log_events: fixed.events,
             log_archives: true,
@@ -153,6 +156,8 @@ pub(crate) struct Archiver {
     /// Set if the directory may have archives that this run has not written.
     is_new_directory: bool,
     mark_due: bool,
+    /// The end of the newest archive of an earlier agent, until the first record of this one.
+    earlier_end: Option<Timestamp>,
     /// Set if a file was replaced while no agent ran, or an instance as an archive ended, and no
     /// prologue shows that yet.
     unobserved: bool,
@@ -183,6 +188,7 @@ impl Archiver {
             lock_generation: 0,
             is_new_directory: true,
             mark_due: false,
+            earlier_end: None,
             unobserved: false,
             failing: None,
             events: Events::default(),
@@ -471,8 +477,9 @@ impl Archiver {
 
     /// Writes the prologue of an archive without records, after all metadata: pmproxy reads none
     /// later than the first record. Within an archive a mark separates what precedes a loss from
-    /// what follows it; between archives another sequence number does, also where an instance was
-    /// created again: an archive cannot declare a removal after its last record.
+    /// what follows it; between archives another sequence number does, also after a time without an
+    /// agent, and where an instance was created again: an archive cannot declare a removal after its
+    /// last record.
     fn begin(&mut self, sample: &Sample) -> Result<(), Error> {
         let Some(current) = &mut self.current else { return Ok(()) };
         if current.writer.last_timestamp().is_some() {
@@ -480,7 +487,12 @@ impl Archiver {
         }
         current.declared.declare(&sample.catalog, &mut current.writer)?;
         let lost = self.mark_due && !self.report.archives.is_empty();
-        if lost || self.unobserved {
+        let longest_gap = self.policy.longest_gap;
+        let was_away = self
+            .earlier_end
+            .take()
+            .is_some_and(|end| sample.timestamp > end.saturating_add(longest_gap));
+        if lost || was_away || self.unobserved {
             self.links.store.count_loss();
             self.mark_due = false;
             self.unobserved = false;
@@ -503,7 +515,10 @@ impl Archiver {
     /// Creates an archive. Archives of one directory must not overlap: if the newest one ends
     /// after `start`, the clock was set back while no agent ran.
     fn create(&mut self, start: Timestamp) -> Result<OpenArchive, Error> {
-        let overlaps = self.is_new_directory && self.names.newest_end() > Some(start);
+        if self.is_new_directory {
+            self.earlier_end = self.names.newest_end();
+        }
+        let overlaps = self.earlier_end > Some(start);
         if overlaps || self.names.is_before_newest(start) {
             info!("the newest archive ends in the future: a new directory begins");
             self.names.step();

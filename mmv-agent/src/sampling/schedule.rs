@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use pcp_types::Timestamp;
 
+use crate::config::longest_gap;
 use crate::moment::Moment;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,11 +121,9 @@ impl Schedule {
         }
         self.ticks += 1;
         let timers = || timers.iter().map(|timer| &**timer);
-        // One late tick on a busy machine does not cost every application two samples
-        // (a mark hides the values around it).
-        let tolerated = shortest(timers()).saturating_mul(3) + Duration::from_secs(1);
+        let longest_gap = longest_gap(shortest(timers()));
         let last = self.last.replace(now.wall);
-        let gap = last.is_some_and(|last| now.wall > last.saturating_add(tolerated));
+        let gap = last.is_some_and(|last| now.wall > last.saturating_add(longest_gap));
         let enough = self.samples.is_some_and(|samples| self.ticks >= samples);
         let past_end = self.end.is_some_and(|end| self.next(timers()) > end);
         Tick { lateness, missed, gap, last: enough || past_end }

@@ -250,7 +250,11 @@ impl Cuts {
         grid: &Grid,
         options: RunOptions,
     ) {
-        let (Some(program), Some(boundary)) = (event.file, event.boundary()) else { return };
+        let Some(program) = event.file else { return };
+        let boundary = event.boundary();
+        if boundary.is_none() && !self.away.contains_key(program) {
+            return;
+        }
         let concerned: Vec<usize> = (0..)
             .zip(metrics)
             .filter(|(_, metric)| event.concerns(&metric.name, metric.desc.pmid))
@@ -280,7 +284,7 @@ impl Cuts {
                 _ => "started",
             },
         });
-        if boundary.from_zero && options.warm_up > Duration::ZERO {
+        if boundary.is_some_and(|boundary| boundary.from_zero) && options.warm_up > Duration::ZERO {
             let columns = self.exclude(Some(program), event.at, grid, options.warm_up);
             self.cut(&concerned, &columns);
         }
