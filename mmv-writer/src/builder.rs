@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use pcp_types::Units;
 
+use crate::mapping::LineStrip;
 use crate::metric::{
     Counter, Discrete, Gauge, Handle, Measured, Number, Optional, OwnedCounter, OwnedGauge,
     Stripes, Text, Timer,
@@ -277,11 +278,13 @@ impl<T: Number> MetricBuilder<'_, Counter<T>> {
     pub fn build_striped(self, threads: usize) -> Result<Counter<T>, Error> {
         let registry = self.registry;
         let indom = registry.stripes(threads)?;
-        let slots = registry.add_fixed(self.isolated().spec, &indom)?;
-        let mut cells: Vec<_> = slots.into_iter().map(|slot| slot.cell).collect();
-        match cells.pop() {
-            Some(shared) => Ok(Counter::striped(Stripes::new(cells, shared))),
-            None => Ok(Counter::noop()),
+        let (strip, mut slots) = registry.add_strip(self.isolated().spec, &indom)?;
+        // The values are isolated, and one more than the threads.
+        let own = LineStrip::new(strip, threads);
+        debug_assert!(own.is_some(), "stripes that share a cache line");
+        match (own, slots.pop()) {
+            (Some(own), Some(shared)) => Ok(Counter::striped(Stripes::new(own, shared.cell))),
+            _ => Ok(Counter::noop()),
         }
     }
 }

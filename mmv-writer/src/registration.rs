@@ -290,6 +290,17 @@ impl<S: Store> Registrations<S> {
         Ok(store.add_values(&metric, indom))
     }
 
+    /// Adds a metric as [`add_fixed`](Self::add_fixed) does. Returns its values also as a strip.
+    pub(crate) fn add_strip(
+        &mut self,
+        spec: MetricSpec,
+        indom: &Indom,
+    ) -> Result<(CellStrip, Vec<ValueSlot>), Error> {
+        let values = indom.record.members.len();
+        let prepared = self.prepare(spec, Some(indom), values, Need::default())?;
+        self.commit_strip(prepared, indom)
+    }
+
     /// Adds the counts of a histogram's buckets, and the sum of its values.
     pub(crate) fn add_histogram(
         &mut self,
@@ -304,9 +315,7 @@ impl<S: Store> Registrations<S> {
         // Before the first is registered, so that both are registered or none.
         here.numbers.check_room_for_metrics(2, &sum.name)?;
         here.numbers.check_metric(sum.clone(), None)?;
-        let strip = here.store.next_strip(prepared.metric.shape, values)?;
-        let (store, metric) = self.commit(prepared);
-        store.add_values(&metric, buckets);
+        let (strip, _) = self.commit_strip(prepared, buckets)?;
         Ok((strip, self.add_singular(sum)?))
     }
 
@@ -351,6 +360,19 @@ impl<S: Store> Registrations<S> {
         let metric = here.store.add_metric(record, shape);
         here.add_labels(labels);
         (&mut here.store, metric)
+    }
+
+    /// Adds a metric that was prepared, with a value for each instance of a domain.
+    fn commit_strip(
+        &mut self,
+        prepared: Prepared,
+        indom: &Indom,
+    ) -> Result<(CellStrip, Vec<ValueSlot>), Error> {
+        let values = indom.record.members.len();
+        let store = &mut self.file_mut(prepared.file).store;
+        let strip = store.next_strip(prepared.metric.shape, values)?;
+        let (store, metric) = self.commit(prepared);
+        Ok((strip, store.add_values(&metric, indom)))
     }
 
     /// Releases the name of a metric that is to be removed. Returns the metric, if there is one.

@@ -369,6 +369,19 @@ impl Registry {
         Ok(slots?.into_iter().map(|slot| self.keeping(slot)).collect())
     }
 
+    /// Registers a metric on a domain. Returns its values as a strip, and as slots that keep the
+    /// files.
+    pub(crate) fn add_strip(
+        &self,
+        spec: MetricSpec,
+        on: &Indom,
+    ) -> Result<(CellStrip, Vec<ValueSlot>), Error> {
+        let on = on.registered();
+        let (strip, slots) =
+            change!(self, spec.name.clone(), |registrations| registrations.add_strip(spec, on))?;
+        Ok((strip, slots.into_iter().map(|slot| self.keeping(slot)).collect()))
+    }
+
     /// Registers the counts of a histogram's buckets, and the sum of its values: both or none.
     pub(crate) fn add_histogram(
         &self,

@@ -150,6 +150,24 @@ fn strip_is_aligned_and_within_the_file() {
 }
 
 #[test]
+fn lines_are_words_of_a_strip_with_that_distance() {
+    let segment = Arc::new(Segment::private(32));
+    let strip = segment.strip(64, LINE, 3).unwrap();
+    let lines = LineStrip::new(strip.clone(), 2).unwrap();
+    for (index, word) in lines.iter().enumerate() {
+        word.add(1 + index as u64);
+    }
+    let words: Vec<_> = strip.iter().map(Word::load).collect();
+    assert_eq!(words, [1, 2, 0]);
+    assert_eq!(lines.get(1).map(Word::load), Some(2));
+    for index in [2, 3, usize::MAX] {
+        assert!(lines.get(index).is_none(), "{index}");
+    }
+    assert!(LineStrip::new(strip, 4).is_none(), "more than the strip has");
+    assert!(LineStrip::new(segment.strip(0, 32, 3).unwrap(), 2).is_none(), "half a line");
+}
+
+#[test]
 fn a_strip_outlives_its_segment_s_owner() {
     let segment = Arc::new(Segment::map(&Arc::new(file(8)), 0, 64).unwrap());
     let strip = segment.strip(0, 16, 4).unwrap();

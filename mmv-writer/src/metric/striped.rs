@@ -6,11 +6,10 @@
 //! one more, so that no count is lost. A number is used again when its thread has ended.
 
 use std::cell::Cell as ThreadCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Number;
-use crate::mapping::Cell;
+use crate::mapping::{Cell, LineStrip, Word};
 
 /// Threads whose bit is set have the number of that bit. 64 is the width of the word; threads
 /// beyond that share the last stripe, as those beyond a counter's stripes do.
@@ -66,14 +65,14 @@ fn take_number() {
 /// The cells of a striped counter.
 #[derive(Debug, Clone)]
 pub(crate) struct Stripes {
-    own: Arc<[Cell]>,
+    own: LineStrip,
     /// The stripe of all threads that have none of their own.
     shared: Cell,
 }
 
 impl Stripes {
-    pub(crate) fn new(own: Vec<Cell>, shared: Cell) -> Self {
-        Self { own: own.into(), shared }
+    pub(crate) fn new(own: LineStrip, shared: Cell) -> Self {
+        Self { own, shared }
     }
 
     /// Adds to the stripe of this thread.
@@ -99,27 +98,29 @@ impl Stripes {
     }
 
     pub(super) fn value<T: Number>(&self) -> T {
-        let own = self.own.iter().map(|cell| T::from_cell(cell.load()));
+        let own = self.own.iter().map(|word| T::from_cell(word.load()));
         own.fold(T::from_cell(self.shared.load()), T::plus)
     }
 }
 
 /// Adds to a cell that no other thread stores to.
 #[inline]
-fn add_alone<T: Number>(own: &Cell, delta: T) {
+fn add_alone<T: Number>(own: Word<'_>, delta: T) {
     own.store(T::from_cell(own.load()).plus(delta).to_cell());
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::sync::{Arc, Barrier};
 
     use super::*;
     use crate::Counter;
+    use crate::mapping::{LINE, Segment};
 
     fn stripes(count: usize) -> Stripes {
-        let own = (0..count).map(|_| Cell::private()).collect();
-        Stripes::new(own, Cell::private())
+        let segment = Arc::new(Segment::private(count * LINE / size_of::<u64>()));
+        let strip = segment.strip(0, LINE, count).unwrap();
+        Stripes::new(LineStrip::new(strip, count).unwrap(), Cell::private())
     }
 
     #[test]

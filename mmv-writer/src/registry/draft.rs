@@ -122,9 +122,11 @@ impl Store for Draft {
             let strip = self.locate(start).and_then(|(chunk, at)| chunk.strip(at, stride, values));
             return strip.ok_or_else(invalid);
         }
-        let Some(temporary) = self.temporary() else { return Ok(CellStrip::private(values)) };
-        let bytes = value_at(last + 1) - start;
-        let segment = Segment::map(temporary.file(), start, bytes as usize);
+        let bytes = (value_at(last + 1) - start) as usize;
+        let segment = match self.temporary() {
+            Some(temporary) => Segment::map(temporary.file(), start, bytes),
+            None => Segment::anonymous(bytes),
+        };
         let segment = segment.map_err(Error::io("map", self.path()))?;
         Arc::new(segment).strip(0, stride, values).ok_or_else(invalid)
     }

@@ -545,6 +545,31 @@ fn a_striped_counter_is_a_metric_whose_instances_add_up() {
 }
 
 #[test]
+fn stripes_of_many_chunks_count_in_cells_readers_see() {
+    let directory = directory();
+    let with_file = registry(&directory);
+    let missing = directory.path().join("missing");
+    let without = Registry::builder("app").sealed().directory(missing).lenient().build().unwrap();
+    for registry in [with_file, without] {
+        let counters = (0..40).map(|n| registry.counter(format!("n{n}")).build_striped(64));
+        let counters: Vec<Counter> = counters.map(Result::unwrap).collect();
+        registry.publish().unwrap();
+        for (counter, number) in counters.iter().zip(1..) {
+            counter.add(number);
+        }
+        let values: Vec<_> = counters.iter().map(Counter::value).collect();
+        assert_eq!(values, (1..=40).collect::<Vec<_>>());
+        if registry.is_published() {
+            let contents = read(&registry);
+            for (metric, value) in values.into_iter().enumerate() {
+                let cells = contents.values_of(metric).map(|value| word(&registry, value.cell));
+                assert_eq!(cells.sum::<u64>(), value, "{metric}");
+            }
+        }
+    }
+}
+
+#[test]
 fn histogram_shows_only_buckets_that_were_hit() {
     let directory = directory();
     let registry = registry(&directory);

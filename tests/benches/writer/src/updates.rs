@@ -36,6 +36,7 @@ fn counters(options: &Options, programs: &Programs) -> Result<(), String> {
     let registry = Registry::builder("counters").sealed().build().map_err(text_of)?;
     let mut owned = registry.counter("owned").owned().build().map_err(text_of)?;
     let shared = registry.counter("shared").build().map_err(text_of)?;
+    let striped = registry.counter("striped").build_striped(4).map_err(text_of)?;
     let float = registry.metric::<Counter<f64>>("float").build().map_err(text_of)?;
     let _published = registry.publish().map_err(text_of)?;
 
@@ -66,6 +67,15 @@ fn counters(options: &Options, programs: &Programs) -> Result<(), String> {
                     let _ = theirs.up();
                 })
             }),
+        ],
+    )?;
+    hold(
+        options,
+        "add to a striped counter",
+        None,
+        vec![
+            Rival::new("ours", || each(n, |_| striped.inc())),
+            Rival::new("load and store", || each(n, |_| bare::load_and_store(plain))),
         ],
     )?;
     hold(
