@@ -3,6 +3,7 @@
 //! the program's own log.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
@@ -97,6 +98,12 @@ fn clock(seconds: f64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
+/// Returns the milliseconds of the slow endpoint's jobs in a time.
+fn durations(jobs: &[Job], time: Range<f64>) -> Vec<f64> {
+    let within = jobs.iter().filter(|job| job.endpoint == "/render" && time.contains(&job.time));
+    within.map(|job| job.milliseconds).collect()
+}
+
 fn quantile(durations: &mut [f64], rank: f64) -> f64 {
     durations.sort_by(f64::total_cmp);
     durations[((rank * durations.len() as f64).ceil() as usize).clamp(1, durations.len()) - 1]
@@ -127,10 +134,14 @@ fn three_commands_find_endpoint_times_and_factor_of_an_incident() {
     let slowest = latencies.iter().max_by(|a, b| number(a[p99]).total_cmp(&number(b[p99])));
     assert_eq!(slowest.expect("an endpoint")[0], "/render", "{summary}");
 
-    // When, and how much slower? The median tells the times of all jobs from those of some.
+    // When, and how much slower? The median tells the times of all jobs from those of some. That of
+    // the calm time is of all its jobs: a row has those of a second or two.
+    let summary = printed(&["summary", archive, "mmv.jobs", "--until", &clock(begin)]);
+    let latencies = endpoints(&summary, "latency");
+    let found = latencies.iter().find(|words| words[0] == "/render").expect("the endpoint");
+    let usual = number(found[column(&summary, "p50")]);
     let report = printed(&["report", archive, "mmv.jobs.latency"]);
     let medians = series(&report, "latency.p50", "[/render]");
-    let usual = medians[0].1;
     let slow: Vec<f64> =
         medians.iter().filter(|(_, value)| *value > 3.0 * usual).map(|(at, _)| *at).collect();
     let found = (slow[0], *slow.last().expect("slow seconds"));
@@ -143,15 +154,12 @@ fn three_commands_find_endpoint_times_and_factor_of_an_incident() {
         printed(&["summary", archive, "mmv.jobs", "--since", &window[0], "--until", &window[1]]);
     let latencies = endpoints(&summary, "latency");
     let found = latencies.iter().find(|words| words[0] == "/render").expect("the endpoint");
-    let within = |job: &&Job| {
-        job.endpoint == "/render" && job.time >= begin.ceil() && job.time <= end.floor()
-    };
-    let mut slow: Vec<f64> = jobs.iter().filter(within).map(|job| job.milliseconds).collect();
-    let calm = |job: &&Job| job.endpoint == "/render" && job.time < begin;
-    let mut calm: Vec<f64> = jobs.iter().filter(calm).map(|job| job.milliseconds).collect();
+    let mut slow = durations(&jobs, begin.ceil()..end.floor());
+    let mut calm = durations(&jobs, 0.0..begin.floor());
     // Of the jobs at both ends of the window it is unknown on which side the sample had them.
+    let mut around = durations(&jobs, begin.ceil() - 1.0..end.floor() + 1.0);
     let least = quantile(&mut slow, 0.95) * (1.0 - BUCKET);
-    let most = quantile(&mut slow, 1.0) * (1.0 + BUCKET);
+    let most = quantile(&mut around, 1.0) * (1.0 + BUCKET);
     let p99 = number(found[column(&summary, "p99")]);
     assert!((least..=most).contains(&p99), "{p99} of {least}..{most}: {summary}");
     let factor = number(found[column(&summary, "p50")]) / usual;
