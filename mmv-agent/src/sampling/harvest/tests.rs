@@ -7,7 +7,10 @@ use std::time::Instant;
 use super::*;
 use crate::source::tests::{active, counters_file};
 
-const INTERVAL: Duration = Duration::from_millis(10);
+/// Sampling interval, so long that a thread gets a processor of a busy machine in the part of it that
+/// a tick waits for slow lanes.
+const INTERVAL: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A harvest with a file of each user, whose number is its ticket.
 struct Rig {
@@ -60,7 +63,7 @@ impl Rig {
             if condition(self, has_values) {
                 return true;
             }
-            thread::sleep(INTERVAL);
+            thread::sleep(PAUSE);
         }
         false
     }
@@ -75,12 +78,15 @@ fn planned(directory: &Path, user: u32, counters: usize) -> PlannedSource {
 #[test]
 fn slow_lane_has_time_after_a_long_pass_over_other_files() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut rig = Rig::new(dir.path(), &[10_000, 3]);
-    rig.harvest.owners[1].slow_down(Duration::ZERO);
-    rig.pause = SHORTEST_BOUND + usual_time(10_000) / 4;
+    let mut rig = Rig::new(dir.path(), &[30_000, 3]);
+    rig.pause = LONGEST_BOUND + usual_time(30_000) / 4;
     // A machine without a free processor may disturb some ticks.
     assert!(rig.ticks_until(|rig, has_values| {
-        rig.harvest.owners[1].is_slow() && has_values == [true, true]
+        let now = rig.now().monotonic;
+        let pace = &mut rig.harvest.owners[1];
+        let was_slow = pace.is_slow();
+        pace.slow_down(now);
+        was_slow && has_values == [true, true]
     }));
 }
 
@@ -95,7 +101,7 @@ fn lanes_of_users_without_files_end() {
     let mut reshaped = Vec::new();
     assert!(rig.ticks_until(|rig, _| {
         let now = rig.now();
-        thread::sleep(INTERVAL);
+        thread::sleep(PAUSE);
         rig.harvest.take_reports(now, &mut reshaped);
         (1..=8).all(|user| !rig.harvest.lanes.is_busy(user))
     }));
