@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
+use rustix::time::{ClockId, clock_gettime};
 use thread_priority::{
     NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
     set_thread_priority_and_policy, thread_native_id,
@@ -100,6 +101,11 @@ pub(crate) fn make_background() {
     // Best effort: without it the thread competes with others.
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
     let _ = rustix::process::nice(NICE);
+}
+
+/// Returns the processor time that the calling thread has used.
+pub(crate) fn processor_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 /// Locks what several threads share. One that panicked meanwhile has left it consistent.

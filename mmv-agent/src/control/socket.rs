@@ -17,7 +17,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 pub(super) use peers::ClientLimits;
 pub(crate) use server::reserve_descriptors;
@@ -43,8 +42,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// Serves a socket on a thread of this name. `answer` returns the answer to a client, if there
-    /// is one, and gets the same time for all clients that wait together. If the socket cannot be
-    /// created, the thread logs the error and retries.
+    /// is one. If the socket cannot be created, the thread logs the error and retries.
     ///
     /// # Errors
     ///
@@ -53,7 +51,7 @@ impl Service {
         socket: &Path,
         name: &str,
         limits: ClientLimits,
-        answer: impl FnMut(Instant) -> Option<Answer> + Send + 'static,
+        answer: impl FnMut() -> Option<Answer> + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let mut bound = Bound::new(socket);

@@ -18,10 +18,11 @@ use super::unanswered::Unanswered;
 use crate::limits::Quota;
 use crate::sampling::SamplerCommand;
 use crate::telemetry::{FileReport, Status};
+use crate::threads;
 
 /// Time for which a status answer is reused. Computing it takes the sampler's time.
 const REUSE_TIME: Duration = Duration::from_millis(100);
-/// An answer that was slow to compute is reused for this multiple of its computing time.
+/// An answer that is expensive to compute is reused for this multiple of its processor time.
 const REUSE_FACTOR: u32 = 20;
 const SAMPLER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the loader's reply if it has replied before.
@@ -56,7 +57,7 @@ fn serve_within(
     sampler: Sender<SamplerCommand>,
 ) -> io::Result<Service> {
     let mut reports = Reports { sampler, last: None, known: None, awaited: None };
-    Service::start(socket, "status", limits, move |now| reports.answer(now))
+    Service::start(socket, "status", limits, move || reports.answer())
 }
 
 struct Reports {
@@ -70,10 +71,12 @@ struct Reports {
 }
 
 impl Reports {
-    fn answer(&mut self, now: Instant) -> Option<Answer> {
-        if self.last.as_ref().is_none_or(|(until, _)| *until < now) {
-            let report = self.report();
-            self.last = Some(report.map_or((now, None), |(until, report)| (until, Some(report))));
+    fn answer(&mut self) -> Option<Answer> {
+        if self.last.as_ref().is_none_or(|(until, _)| *until < Instant::now()) {
+            self.last = Some(match self.report() {
+                Some((until, report)) => (until, Some(report)),
+                None => (Instant::now() + REUSE_TIME, None),
+            });
         }
         self.last.as_ref()?.1.clone()
     }
@@ -98,13 +101,12 @@ impl Reports {
             status.owners.clone_from(&files.owners);
             status.largest_metrics.clone_from(&files.largest_metrics);
         }
-        let begun = Instant::now();
+        let worked_before = threads::processor_time();
         let mut bytes = serde_json::to_vec(&status).ok()?;
         bytes.push(b'\n');
-        Some((
-            Instant::now() + REUSE_TIME.max(begun.elapsed() * REUSE_FACTOR).min(SAMPLER_TIMEOUT),
-            Arc::new(bytes),
-        ))
+        let worked = threads::processor_time().saturating_sub(worked_before);
+        let reuse_time = REUSE_TIME.max(worked * REUSE_FACTOR).min(SAMPLER_TIMEOUT);
+        Some((Instant::now() + reuse_time, Arc::new(bytes)))
     }
 
     /// Takes the loader's reply, if it comes within `wait`.
@@ -150,6 +152,7 @@ fn ask_once(socket: &Path) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::{fs, thread};
 
     use crossbeam::channel::unbounded;
@@ -253,6 +256,36 @@ mod tests {
         assert!(gone.contains("no agent answers: Connection refused"), "{gone}");
         let late = Unanswered::new(io::ErrorKind::WouldBlock.into(), READ_TIMEOUT).to_string();
         assert_eq!(late, "there is an agent, but it did not answer within 6 seconds");
+    }
+
+    #[test]
+    fn waiting_for_a_processor_does_not_prolong_reuse_of_an_answer() {
+        let (commands, inbox) = unbounded();
+        thread::spawn(move || {
+            for command in inbox {
+                let SamplerCommand::Status(reply, _) = command else { panic!() };
+                let status = Status { version: "v".repeat(2_000_000), ..Status::default() };
+                reply.send(status).unwrap();
+            }
+        });
+        let mut reports = Reports { sampler: commands, last: None, known: None, awaited: None };
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..4 * thread::available_parallelism().unwrap().get() {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let worked_before = threads::processor_time();
+            let report = reports.report();
+            let worked = threads::processor_time().saturating_sub(worked_before);
+            is_over.store(true, Ordering::Relaxed);
+            let (until, _) = report.unwrap();
+            let reuse_time = until.saturating_duration_since(Instant::now());
+            assert!(reuse_time <= REUSE_TIME.max(worked * REUSE_FACTOR), "{reuse_time:?}");
+        });
     }
 
     #[test]

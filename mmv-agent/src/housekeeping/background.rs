@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, bounded};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::threads;
 
@@ -47,7 +46,7 @@ impl<T: Send + 'static> BackgroundWork<T> {
             }
             let result = work(&mut || !go_on.load(Ordering::Relaxed));
             // No thread receives it if the work was given up.
-            let _ = sender.send(Done { result, time: processor_time() });
+            let _ = sender.send(Done { result, time: threads::processor_time() });
         })?;
         Ok(Self { given_up, done })
     }
@@ -69,8 +68,4 @@ impl<T> Drop for BackgroundWork<T> {
     fn drop(&mut self) {
         self.give_up();
     }
-}
-
-fn processor_time() -> Duration {
-    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use pcp_types::Timestamp;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::Loader;
 use super::last_values::LastValuesRequest;
@@ -20,6 +19,7 @@ use super::loader::Request;
 use super::update::Update;
 use crate::limits::TokenBucket;
 use crate::moment::Moment;
+use crate::threads;
 
 /// Maximum time between two checks for due work.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -341,7 +341,7 @@ impl LoaderThread {
     pub(crate) fn run(mut self) {
         let start = Instant::now();
         loop {
-            let worked_before = thread_time();
+            let worked_before = threads::processor_time();
             let now = Moment { monotonic: start.elapsed(), wall: Timestamp::now() };
             self.loader.begin(now);
             while let Ok(request) = self.requests.try_recv() {
@@ -358,7 +358,7 @@ impl LoaderThread {
             for request in self.loader.sources.take_last_values_requests() {
                 (self.request_last_values)(request);
             }
-            let worked = thread_time().saturating_sub(worked_before);
+            let worked = threads::processor_time().saturating_sub(worked_before);
             if worked > SHORT_WORK {
                 thread::sleep(worked.min(LONGEST_PAUSE));
             }
@@ -404,11 +404,6 @@ impl LoaderThread {
         let _ = poll(&mut fds, timeout.as_ref());
         let _ = rustix::io::read(bell, &mut [0; 8]);
     }
-}
-
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
 
 impl Drop for LoaderThread {

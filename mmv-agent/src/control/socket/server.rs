@@ -58,7 +58,7 @@ fn open_spare() -> Option<File> {
     File::open("/dev/null").ok()
 }
 
-impl<A: FnMut(Instant) -> Option<Answer>> SocketServer<A> {
+impl<A: FnMut() -> Option<Answer>> SocketServer<A> {
     /// Serves a socket until the other end of `stop` is closed.
     pub(super) fn new(bound: Bound, stop: UnixStream, limits: ClientLimits, answer: A) -> Self {
         let peers = Peers::new(&limits);
@@ -174,7 +174,7 @@ impl<A: FnMut(Instant) -> Option<Answer>> SocketServer<A> {
                 connection.delayed = now + DELAY;
                 continue;
             }
-            match (self.answer)(now) {
+            match (self.answer)() {
                 Some(answer) => {
                     reading.push(connection.user);
                     // Making the answer may have taken a while.
@@ -218,7 +218,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (_agent, stopped) = UnixStream::pair().unwrap();
         let bound = Bound::new(&dir.path().join("sock"));
-        let mut server = SocketServer::new(bound, stopped, small(), |_| None);
+        let mut server = SocketServer::new(bound, stopped, small(), || None);
         let turn = Instant::now();
         server.accept = turn + Duration::from_millis(1);
         // As if other programs had the processor.
