@@ -10,8 +10,9 @@
 //! A table for people has a title with what all columns have in common, and each
 //! of its columns a unit that suits the numbers ([`ColumnUnit`]), chosen for the
 //! first block with numbers, and chosen again when later numbers are too large for it.
+//! It has no column for an instance without values, if others of the metric have some.
 
-use pcp_types::names::{common_branch, common_label, only_label};
+use pcp_types::names::{common_branch, common_label, is_metric_name, only_label};
 use pcp_types::scaled::scaled;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -141,6 +142,8 @@ pub(crate) struct Table {
     /// The width of each column so far. It never shrinks.
     widths: Vec<usize>,
     time_width: usize,
+    /// The columns that are written, ascending. Their number never shrinks.
+    written: Vec<usize>,
     /// The head is written.
     begun: bool,
 }
@@ -237,7 +240,7 @@ impl Table {
         let columns: Vec<TableColumn> = heads.collect();
         let title = title.map(|title| common.title(title));
         let widths = vec![0; columns.len()];
-        Self { columns, title, width, widths, time_width: 0, begun: false }
+        Self { columns, title, width, widths, time_width: 0, written: Vec::new(), begun: false }
     }
 
     /// Returns whether the head is written.
@@ -251,18 +254,48 @@ impl Table {
         if self.begun && rows.is_empty() {
             return Ok(());
         }
-        let has_new_head = self.choose_units(rows);
+        let has_new_unit = self.choose_units(rows);
+        let has_new_column = self.choose_written(rows);
         let texts: Vec<Vec<String>> = rows.iter().map(|row| self.texts(row)).collect();
         self.widen(rows, &texts);
         let panels = self.panels();
-        let continues = self.begun && panels.len() == 1 && !has_new_head;
+        let continues = self.begun && panels.len() == 1 && !has_new_unit && !has_new_column;
         for panel in panels {
             if !continues {
-                self.push_heading(out, panel.clone());
+                self.push_heading(out, &panel);
             }
-            self.push_rows(out, rows, &texts, panel)?;
+            self.push_rows(out, rows, &texts, &panel)?;
         }
         Ok(())
+    }
+
+    /// Adds the columns to write for some rows: those with values, and all of a metric that has
+    /// none at all. Only a table for people leaves columns out. Returns whether some are new.
+    fn choose_written(&mut self, rows: &[Row]) -> bool {
+        let mut has_values = vec![self.title.is_none(); self.columns.len()];
+        for place in &self.written {
+            if let Some(has_values) = has_values.get_mut(*place) {
+                *has_values = true;
+            }
+        }
+        for row in rows {
+            for (has_values, cell) in has_values.iter_mut().zip(&row.cells) {
+                *has_values |= *cell != TableCell::Missing;
+            }
+        }
+        let mut written = Vec::new();
+        let mut place = 0;
+        for of_metric in self.columns.chunk_by(|one, other| one.metric == other.metric) {
+            let places = place..place + of_metric.len();
+            place = places.end;
+            let of_metric = has_values.get(places.clone()).unwrap_or_default();
+            let has_any = of_metric.contains(&true);
+            let of_metric = places.zip(of_metric).filter(|(_, has_values)| **has_values || !has_any);
+            written.extend(of_metric.map(|(place, _)| place));
+        }
+        let has_new = written != self.written;
+        self.written = written;
+        has_new
     }
 
     /// Chooses the units of columns for the numbers in some rows. Returns whether a head changes.
@@ -299,15 +332,19 @@ impl Table {
         self.time_width = widest(rows.iter().map(|row| &row.time)).max(self.time_width);
     }
 
-    fn panels(&self) -> Vec<Range<usize>> {
+    /// Returns the columns of each panel.
+    fn panels(&self) -> Vec<Vec<usize>> {
         let metrics = self.columns.iter().map(|column| column.metric);
-        let columns: Vec<(usize, usize)> = self.widths.iter().copied().zip(metrics).collect();
-        panels(&columns, self.width.saturating_sub(self.time_width))
+        let all: Vec<(usize, usize)> = self.widths.iter().copied().zip(metrics).collect();
+        let columns: Vec<(usize, usize)> = chosen(&all, &self.written).copied().collect();
+        let panels = panels(&columns, self.width.saturating_sub(self.time_width));
+        let places = |panel: Range<usize>| self.written.get(panel).unwrap_or_default().to_vec();
+        panels.into_iter().map(places).collect()
     }
 
     /// Appends the head of a panel and the rule below it, after an empty line from
     /// the second panel on.
-    fn push_heading(&mut self, out: &mut Output, panel: Range<usize>) {
+    fn push_heading(&mut self, out: &mut Output, panel: &[usize]) {
         match &self.title {
             _ if self.begun => out.text.push(b'\n'),
             Some(title) if !title.is_empty() => {
@@ -317,10 +354,9 @@ impl Table {
         }
         self.begun = true;
         let has_unit_line = self.has_unit_line();
-        let columns = self.columns.get(panel.clone()).unwrap_or_default();
-        let heads: Vec<Vec<String>> =
-            columns.iter().map(|column| column.head(has_unit_line)).collect();
-        let widths = self.widths.get(panel).unwrap_or_default();
+        let columns = chosen(&self.columns, panel);
+        let heads: Vec<Vec<String>> = columns.map(|column| column.head(has_unit_line)).collect();
+        let widths: Vec<usize> = chosen(&self.widths, panel).copied().collect();
         let height = heads.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..height {
             // Heads are aligned at their last lines.
@@ -331,11 +367,11 @@ impl Table {
             let texts = texts.collect::<Vec<_>>();
             // A line of units or times may have nothing to say about this panel.
             if self.title.is_none() || texts.iter().any(|text| !text.is_empty()) {
-                push_line(out, "", self.time_width, &texts, widths);
+                push_line(out, "", self.time_width, &texts, &widths);
             }
         }
         let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-        push_line(out, &"-".repeat(self.time_width), self.time_width, &rule, widths);
+        push_line(out, &"-".repeat(self.time_width), self.time_width, &rule, &widths);
     }
 
     fn push_rows(
@@ -343,9 +379,9 @@ impl Table {
         out: &mut Output,
         rows: &[Row],
         texts: &[Vec<String>],
-        panel: Range<usize>,
+        panel: &[usize],
     ) -> Result<(), Failure> {
-        let widths = self.widths.get(panel.clone()).unwrap_or_default();
+        let widths: Vec<usize> = chosen(&self.widths, panel).copied().collect();
         for (row, texts) in rows.iter().zip(texts) {
             if let Some(event) = &row.event {
                 let time_width = self.time_width;
@@ -354,8 +390,8 @@ impl Table {
             } else if row.cells.is_empty() {
                 push_line(out, &row.time, self.time_width, &["<mark>".to_owned()], &[6]);
             } else {
-                let cells = texts.get(panel.clone()).unwrap_or_default();
-                push_line(out, &row.time, self.time_width, cells, widths);
+                let cells: Vec<String> = chosen(texts, panel).cloned().collect();
+                push_line(out, &row.time, self.time_width, &cells, &widths);
             }
             out.spill()?;
         }
@@ -370,6 +406,7 @@ impl Table {
         }
         let rows = std::slice::from_ref(row);
         self.choose_units(rows);
+        self.choose_written(rows);
         let texts = self.texts(row);
         self.widen(rows, &[texts]);
         self.panels().len() > 1
@@ -381,8 +418,9 @@ impl Table {
         let title = self.title.as_deref().filter(|title| !title.is_empty());
         let title = title.map_or_else(|| time.to_owned(), |title| format!("{title} {time}"));
         out.text.extend_from_slice(format!("{title}\n").as_bytes());
-        let width = widest(self.columns.iter().map(|column| &column.name));
-        let values = self.columns.iter().zip(&row.cells).map(|(column, cell)| {
+        let columns: Vec<&TableColumn> = chosen(&self.columns, &self.written).collect();
+        let width = widest(columns.iter().map(|column| &column.name));
+        let values = columns.iter().zip(chosen(&row.cells, &self.written)).map(|(column, cell)| {
             let text = match (cell, column.scaled_from) {
                 (TableCell::Number(number), Some(units)) => scaled(*number, units),
                 (TableCell::Number(_) | TableCell::Text(_), _) => {
@@ -395,7 +433,7 @@ impl Table {
         });
         let values: Vec<(String, String)> = values.collect();
         let number_width = widest(values.iter().map(|(number, _)| number));
-        for (column, (number, unit)) in self.columns.iter().zip(values) {
+        for (column, (number, unit)) in columns.iter().zip(values) {
             let line = format!("{:<width$}{:GAP$}{number:>number_width$} {unit}", column.name, "");
             out.text.extend_from_slice(line.trim_end().as_bytes());
             out.text.push(b'\n');
@@ -421,8 +459,11 @@ impl CommonName {
         let has_instances = columns.iter().all(|column| column.instance_title().is_some());
         let name = if is_one_metric && has_instances {
             first.name.clone()
-        } else {
+        } else if columns.iter().all(|column| is_metric_name(&column.name)) {
             common_branch(&first.name, others.iter().map(|column| column.name.as_str())).to_owned()
+        } else {
+            // The dots of an expression are inside of the names in it.
+            String::new()
         };
         let mut labelled = Vec::new();
         let mut labels: Vec<Option<String>> = Vec::new();
@@ -514,30 +555,43 @@ pub(crate) fn table_cell(
     TableCell::Text(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Returns the lines above a column: the name broken at its dots and the instance, also broken at
-/// its commas in a table for people; control characters of names as their bytes.
+/// Returns the lines above a column: the name broken at its dots, an expression at its blanks, and
+/// the instance, also broken at its commas in a table for people; control characters of names as
+/// their bytes.
 fn head_lines(name: &str, instance: Option<&str>, is_for_people: bool) -> Vec<String> {
-    let mut lines = broken(&shown(name), '.');
+    let name = shown(name);
+    let mut lines = if name.is_empty() || is_metric_name(&name) {
+        broken(&name, '.', NAME_WIDTH)
+    } else {
+        let longest = name.split(' ').map(str::len).max().unwrap_or(0);
+        broken(&name, ' ', longest.max(NAME_WIDTH))
+    };
     let Some(instance) = instance else { return lines };
     let instance = format!("[{}]", shown(instance));
     if is_for_people {
-        lines.extend(broken(&instance, ','));
+        lines.extend(broken(&instance, ',', NAME_WIDTH));
     } else {
         lines.push(instance);
     }
     lines
 }
 
-/// Breaks a text after separators, to fit columns of [`NAME_WIDTH`].
-fn broken(text: &str, separator: char) -> Vec<String> {
+/// Breaks a text after separators, to fit columns of a width.
+fn broken(text: &str, separator: char, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in text.split_inclusive(separator) {
         match lines.last_mut() {
-            Some(line) if line.len() + part.len() <= NAME_WIDTH => line.push_str(part),
+            Some(line) if line.len() + part.trim_end().len() <= width => line.push_str(part),
             _ => lines.push(part.to_owned()),
         }
     }
+    lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
     lines
+}
+
+/// Returns what some places of a list have.
+fn chosen<'l, T>(all: &'l [T], places: &'l [usize]) -> impl Iterator<Item = &'l T> {
+    places.iter().filter_map(|place| all.get(*place))
 }
 
 fn widest<'t>(texts: impl Iterator<Item = &'t String>) -> usize {
@@ -601,8 +655,12 @@ mod tests {
     }
 
     fn table(columns: &[(&str, Option<&str>)], title: Option<&str>, width: usize) -> Table {
-        let columns: Vec<Column> =
-            columns.iter().map(|(name, instance)| column(name, *instance)).collect();
+        let place = |name: &str| columns.iter().position(|(other, _)| *other == name);
+        let columns = columns.iter().map(|(name, instance)| {
+            let metric = place(name).unwrap();
+            Column { metric, ..column(name, *instance) }
+        });
+        let columns: Vec<Column> = columns.collect();
         Table::new(&columns.iter().collect::<Vec<_>>(), title, width)
     }
 
@@ -612,6 +670,43 @@ mod tests {
         assert_eq!(lines, ["mmv.acme.", "products.count", "[Anvils]"]);
         let lines = head_lines("jobs", Some("endpoint=/render,code=503"), true);
         assert_eq!(lines, ["jobs", "[endpoint=/render,", "code=503]"]);
+    }
+
+    #[test]
+    fn an_expression_is_no_name_with_a_branch() {
+        let ratio = "mmv.shop.hits / sum(mmv.shop.requests)";
+        let table = table(&[(ratio, None)], Some("2023-11-14"), 80);
+        assert_eq!(table.title.as_deref(), Some("2023-11-14"));
+        assert_eq!(table.columns[0].lines, ["mmv.shop.hits /", "sum(mmv.shop.requests)"]);
+    }
+
+    #[test]
+    fn an_instance_without_values_beside_others_has_no_column() {
+        let columns = [("a.b", Some("x")), ("a.b", Some("y")), ("a.b", Some("z"))];
+        let row = |time: &str, cells: [Option<&str>; 3]| {
+            let cell = |text: Option<&str>| {
+                text.map_or(TableCell::Missing, |text| TableCell::Text(text.to_owned()))
+            };
+            let cells = cells.map(cell).to_vec();
+            Row { at: Timestamp::EPOCH, time: time.to_owned(), cells, event: None }
+        };
+        let written = |table: &mut Table, rows: &[Row]| {
+            let mut out = Output::new();
+            table.write_block(&mut out, rows).unwrap();
+            String::from_utf8(out.text.split_off(0)).unwrap()
+        };
+        let mut people = table(&columns, Some("day"), 80);
+        let first = written(&mut people, &[row("1", [Some("7"), None, None])]);
+        assert_eq!(first, "a.b, day\n   [x]\n-  ---\n1    7\n");
+        // One that comes later has a column from there on.
+        let second = written(&mut people, &[row("2", [None, None, Some("9")])]);
+        assert_eq!(second, "\n   [x]  [z]\n-  ---  ---\n2    -    9\n");
+        let mut empty = table(&columns[..2], Some("day"), 80);
+        let nothing = written(&mut empty, &[row("1", [None, None, None])]);
+        assert_eq!(nothing, "a.b, day\n   [x]  [y]\n-  ---  ---\n1    -    -\n");
+        let mut exact = table(&columns[..2], None, 80);
+        let all = written(&mut exact, &[row("1", [Some("7"), None, None])]);
+        assert!(all.contains("[x]  [y]"), "{all}");
     }
 
     #[test]
