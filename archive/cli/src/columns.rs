@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::{Replay, Sample, SelectedMetric};
 use pcp_archive::scan::{MetricLabels, select_instances};
@@ -14,7 +14,7 @@ use pcp_types::names::selects;
 use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;
-use crate::order::{SeriesOrder, histogram_name};
+use crate::order::{SeriesOrder, error_instances, histogram_name};
 use crate::selection::warn_of_unknown_instances;
 use crate::text::{natural_order, warn};
 
@@ -324,6 +324,26 @@ pub(crate) fn sort_columns(
             && metric.is_some_and(|metric| histogram_name(metadata, metric).is_none());
         (place.unwrap_or(names.len()), is_expression.then_some(column.metric), key)
     });
+}
+
+/// Returns the columns of instances that were ever labelled as errors, by metric and instance.
+pub(crate) fn error_columns(
+    metadata: &Metadata,
+    replay: &Replay<'_>,
+    columns: &[Column],
+) -> HashSet<(usize, Option<InstanceId>)> {
+    let domains: Vec<Option<InDom>> = replay.metrics().map(|metric| metric.desc.indom).collect();
+    let mut errors: HashMap<InDom, HashSet<InstanceId>> = HashMap::new();
+    let mut found = HashSet::new();
+    for column in columns {
+        let domain = domains.get(column.metric).copied().flatten();
+        let Some((indom, instance)) = domain.zip(column.instance) else { continue };
+        let of_domain = errors.entry(indom).or_insert_with(|| error_instances(metadata, indom));
+        if of_domain.contains(&instance) {
+            found.insert((column.metric, column.instance));
+        }
+    }
+    found
 }
 
 /// Returns the units of the values of metrics, or of their rates, and their text.

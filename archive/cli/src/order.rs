@@ -193,7 +193,7 @@ impl<'m> SeriesOrder<'m> {
 }
 
 /// Returns the instances of a domain that were ever labelled as errors.
-fn error_instances(metadata: &Metadata, indom: InDom) -> HashSet<InstanceId> {
+pub(crate) fn error_instances(metadata: &Metadata, indom: InDom) -> HashSet<InstanceId> {
     let domain = metadata.indom_history(indom);
     let labels = metadata.label_history(LabelTarget::Instances(indom));
     let mut errors = HashSet::new();

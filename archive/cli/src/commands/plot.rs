@@ -21,8 +21,7 @@ use pcp_archive::scan::SelectedMetric;
 use pcp_archive::{Metadata, Metric, Source, Timestamp};
 use pcp_types::parse_interval;
 
-use crate::columns::sort_columns;
-use crate::columns::{Choice, cell};
+use crate::columns::{Choice, cell, error_columns, sort_columns};
 use crate::image::{Image, ImageError, Mark, Panel};
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
 use crate::selection::{
@@ -38,6 +37,9 @@ const MAX_SAMPLES: u128 = 800;
 
 /// The maximum number of columns of a heat map without a given interval.
 const MAX_INTERVALS: u128 = 200;
+
+/// The most metrics without room that are named.
+const MAX_LEFT_OUT: usize = 4;
 
 /// The quantiles of histograms that are plotted by default.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
@@ -351,13 +353,18 @@ impl Arguments {
             (None, Some(_)) => LineCount::FitLegend,
         };
         let histogram = |metric| window.replay().histogram_of(metric);
+        let errors = error_columns(source.metadata(), window.replay(), &columns);
+        let is_error =
+            |column: &columns::Column| errors.contains(&(column.metric, column.instance));
         let readings = columns.len() as u128 * most_rows(whole, step);
         if readings > many::MAX_READINGS && !window.is_whole() {
-            let is_kept = |column: &columns::Column| histogram(column.metric).is_some();
+            let is_kept = |column: &columns::Column| {
+                histogram(column.metric).is_some() || (self.top.is_none() && is_error(column))
+            };
             let span = whole.start..=whole.end;
             let top = count.most();
             let reduced = many::reduce(selection, columns, top, &is_kept, &span, sampling, clock)?;
-            let layout = self.layout(count, &histogram);
+            let layout = self.layout(count, &histogram, &is_error);
             let many::Reduced { columns, rows, sums } = reduced;
             return some_panels(lines::panels(&columns, &sums, &rows, &layout));
         }
@@ -374,7 +381,7 @@ impl Arguments {
             None => rows(window, &columns, sampling, clock)?,
         };
         let histogram = |metric| window.replay().histogram_of(metric);
-        let layout = self.layout(count, &histogram);
+        let layout = self.layout(count, &histogram, &is_error);
         some_panels(lines::panels(&columns, &[], &rows, &layout))
     }
 
@@ -382,9 +389,11 @@ impl Arguments {
         &self,
         count: LineCount,
         histogram: &'o dyn Fn(usize) -> Option<&'a str>,
+        is_error: &'o dyn Fn(&columns::Column) -> bool,
     ) -> lines::Layout<'o, 'a> {
         let is_separate = self.output.is_none();
-        lines::Layout { count, is_separate, keeps_units: self.display.has_units(), histogram }
+        let keeps_units = self.display.has_units();
+        lines::Layout { count, is_separate, keeps_units, histogram, is_error }
     }
 
     /// Returns the panels that can be read in the image, or that fit the terminal, and a line that
@@ -421,7 +430,13 @@ impl Arguments {
             return (panels, String::new());
         }
         left_out.dedup();
-        let note = format!("no room for {}: name them to see them", left_out.join(", "));
+        let more = left_out.len().saturating_sub(MAX_LEFT_OUT);
+        left_out.truncate(MAX_LEFT_OUT);
+        let mut names = left_out.join(", ");
+        if more > 0 {
+            names = format!("{names} and {more} more");
+        }
+        let note = format!("no room for {names}: name them to see them");
         (panels, shown(&note).into_owned())
     }
 

@@ -46,6 +46,9 @@ pub(super) struct Layout<'o, 'a> {
     pub(super) keeps_units: bool,
     /// Returns the name of the histogram of which a metric is a quantile.
     pub(super) histogram: &'o dyn Fn(usize) -> Option<&'a str>,
+    /// Returns whether a column counts errors: such are drawn before those with larger means,
+    /// unless the number of lines of each metric is given.
+    pub(super) is_error: &'o dyn Fn(&Column) -> bool,
 }
 
 /// A column, and its place in a row.
@@ -75,7 +78,7 @@ pub(super) fn panels(
                 panels.extend(quantile_panel(name, group, rows, count, layout));
                 continue;
             }
-            let mut lines = largest_lines(group, sums, rows, count);
+            let mut lines = largest_lines(group, sums, rows, count, layout.is_error);
             let unit = scale_lines(&mut lines, group, layout.keeps_units);
             let unit = heading(&unit, group, groups.len());
             panels.extend(separate_sums(Panel { unit, lines, ..with_names(group) }));
@@ -195,23 +198,31 @@ fn fitting(panels: usize) -> LineCount {
     LineCount::UnitTotal((LEGEND_LINES / panels.max(1)).clamp(4, 13))
 }
 
-/// Returns the largest lines of each metric of a group and the sum of its others, the metric with
-/// the largest line first.
+/// Returns the largest lines of each metric of a group, after those of errors, and the sum of its
+/// others, the metric with the largest line first.
 fn largest_lines(
     group: &[PlacedColumn<'_>],
     sums: &[SumOfOthers],
     rows: &[Row],
     count: LineCount,
+    is_error: &dyn Fn(&Column) -> bool,
 ) -> Vec<Line> {
     let shared = shared_prefix(group);
     let mut metrics: Vec<(&Column, Vec<Line>)> = Vec::new();
+    let mut errors: HashMap<usize, Vec<Line>> = HashMap::new();
     for (PlacedColumn { column, .. }, line) in group.iter().zip(lines(group, rows, shared)) {
         if line.mean().is_none() {
             continue;
         }
-        match metrics.iter_mut().find(|(other, _)| other.metric == column.metric) {
-            Some((_, lines)) => lines.push(line),
-            None => metrics.push((column, vec![line])),
+        let place = metrics.iter().position(|(other, _)| other.metric == column.metric);
+        let place = place.unwrap_or_else(|| {
+            metrics.push((column, Vec::new()));
+            metrics.len() - 1
+        });
+        if !matches!(count, LineCount::EachMetric(_)) && is_error(column) {
+            errors.entry(column.metric).or_default().push(line);
+        } else if let Some((_, lines)) = metrics.get_mut(place) {
+            lines.push(line);
         }
     }
     let top = match count {
@@ -219,7 +230,8 @@ fn largest_lines(
         LineCount::UnitTotal(most) => {
             let sizes = metrics.iter().map(|(column, lines)| {
                 let others = sums.iter().find(|sum| sum.metric == column.metric);
-                lines.len() + others.map_or(0, |sum| sum.count)
+                let of_errors = errors.get(&column.metric).map_or(0, Vec::len);
+                lines.len() + of_errors + others.map_or(0, |sum| sum.count)
             });
             let sizes: Vec<usize> = sizes.collect();
             lines_per_metric(&sizes, most)
@@ -228,11 +240,16 @@ fn largest_lines(
     };
     let has_several = !is_one_metric(group);
     let mut largest: Vec<Vec<Line>> = Vec::new();
-    for (column, lines) in metrics {
-        let mut lines = match sums.iter().find(|sum| sum.metric == column.metric) {
+    for (column, mut lines) in metrics {
+        let mut of_errors = ranked(errors.remove(&column.metric).unwrap_or_default());
+        lines.extend(of_errors.split_off(top.min(of_errors.len())));
+        let top = top - of_errors.len();
+        let of_others = match sums.iter().find(|sum| sum.metric == column.metric) {
             Some(sum) => top_with_sum(lines, top, sum, rows),
             None => top_by_mean(lines, top),
         };
+        let mut lines = of_errors;
+        lines.extend(of_others);
         if let Some(sum) = lines.last_mut().filter(|line| line.is_sum && has_several) {
             let name = column.name.get(shared..).unwrap_or(&column.name);
             sum.label = format!("{name} [{}]", sum.label);
@@ -418,7 +435,9 @@ mod tests {
     }
 
     fn layout(count: LineCount) -> Layout<'static, 'static> {
-        Layout { count, is_separate: false, keeps_units: false, histogram: &|_| None }
+        let is_error = &|column: &Column| column.instance_name.as_deref() == Some("code=500");
+        let histogram = &|_| None;
+        Layout { count, is_separate: false, keeps_units: false, histogram, is_error }
     }
 
     fn row(values: &[f64]) -> [Row; 1] {
@@ -443,6 +462,23 @@ mod tests {
         let errors = ["errors [y]", "errors [x]"];
         assert_eq!(labels(LineCount::EachMetric(2)), [&most[..], &errors].concat());
         assert_eq!(labels(LineCount::FitLegend).len(), 13);
+    }
+
+    #[test]
+    fn errors_come_before_larger_lines_and_are_not_summed() {
+        let names = ["code=200", "code=201", "code=202", "code=500", "code=203", "code=204"];
+        let columns: Vec<Column> =
+            names.iter().map(|name| column(0, "q.requests", Some(name))).collect();
+        let rows = row(&[90.0, 80.0, 70.0, 1.0, 60.0, 50.0]);
+        let labels = |count| -> Vec<String> {
+            let panels = panels(&columns, &[], &rows, &layout(count));
+            let lines = panels.into_iter().flat_map(|panel| panel.lines);
+            lines.map(|line| line.label).collect()
+        };
+        let few = labels(LineCount::UnitTotal(3));
+        assert_eq!(few, ["code=500", "code=200", "4 others, summed"]);
+        let largest = labels(LineCount::EachMetric(2));
+        assert_eq!(largest, ["code=200", "code=201", "4 others, summed"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ const MIN_HEIGHT: usize = 8;
 const MAX_NAMED: usize = 4;
 
 /// Lines of the title, the line below it, and those about marks and what is left out.
-const HEAD: usize = 5;
+const HEAD: usize = 6;
 
 pub(super) fn max_charts(height: usize) -> usize {
     (height.saturating_sub(HEAD) / (MIN_HEIGHT + 1)).max(1)
@@ -97,10 +97,30 @@ pub(super) fn render(
         let more = if more > 0 { format!(", {more} more") } else { String::new() };
         out.push_str(&cut(&format!("\u{25b2} {}{more}", named.join(", ")), width));
     }
-    if !caption.note.is_empty() {
-        out.push_str(&cut(&caption.note, width));
-    }
+    out.push_str(&wrapped(&caption.note, width));
     out
+}
+
+/// Returns a text in lines that are broken at blanks.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = String::new();
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            lines.push('\n');
+            used = 0;
+        } else if used > 0 {
+            lines.push(' ');
+            used += 1;
+        }
+        lines.push_str(word);
+        used += length;
+    }
+    if used > 0 {
+        lines.push('\n');
+    }
+    lines
 }
 
 fn cut(text: &str, width: usize) -> String {
@@ -132,13 +152,15 @@ fn separate(
     charts.join("\n")
 }
 
-/// Returns the label of the line, unless the heading has it, and the heading of the panel.
+/// Returns the heading of the panel with the label of the line, unless the heading has it: as an
+/// instance of the metric that the heading names, or before the unit.
 fn title(label: &str, heading: &str) -> String {
-    let name = heading.split(':').next().unwrap_or_default();
-    match heading {
-        "" => label.to_owned(),
-        _ if name.ends_with(label) => heading.to_owned(),
-        _ => format!("{label}: {heading}"),
+    match heading.split_once(": ") {
+        _ if heading.is_empty() => label.to_owned(),
+        Some((name, _)) if name.ends_with(label) => heading.to_owned(),
+        None if heading.ends_with(label) => heading.to_owned(),
+        Some((name, unit)) => format!("{name} [{label}]: {unit}"),
+        None => format!("{label}: {heading}"),
     }
 }
 
@@ -149,7 +171,14 @@ mod tests {
     #[test]
     fn a_title_does_not_repeat_the_label() {
         assert_eq!(title("used", "mem.util.used: Kbyte"), "mem.util.used: Kbyte");
-        assert_eq!(title("sda", "disk.dev.read: count / sec"), "sda: disk.dev.read: count / sec");
+        assert_eq!(title("sda", "disk.dev.read: count / sec"), "disk.dev.read [sda]: count / sec");
+        assert_eq!(title("read [sda]", "count / sec"), "read [sda]: count / sec");
         assert_eq!(title("load", ""), "load");
+    }
+
+    #[test]
+    fn a_long_note_has_several_lines() {
+        assert_eq!(wrapped("no room for a.b, a.c", 14), "no room for\na.b, a.c\n");
+        assert_eq!(wrapped("", 14), "");
     }
 }
