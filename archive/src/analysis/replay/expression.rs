@@ -40,7 +40,7 @@
 //! | `below(100ms, h)` | the part, from 0 to 1, of what histogram h counted since the moment before that is at most 100 ms; within the bucket of the limit in proportion |
 //! | `max_over(m)` `min_over(m)` `avg_over(m)` | the greatest, least and mean of the values that metric m was logged with since the moment before, of each instance, also with labels; m is no counter |
 //! | `topk(3, x)` | of the instances of x those with the 3 largest values |
-//! | `x or y` | x, and y where x has no value: for the instances that x lacks, or all that its domain ever had if y is a single value; the loosest operator, with `? :` |
+//! | `x or y` | x, and y where x has no value: for the instances that x lacks, or if y is a single value all that x selects, without a selection all that its domain ever had; the loosest operator, with `? :` |
 //! | `defined(m)` | 1 if the archive has metric m, else 0 |
 //! | `novalue(type=U64, ...)` | no value; the parameters of `mkconst`, if any |
 //!

@@ -30,6 +30,8 @@
 //! narrow to wide: 32 bits, the same unsigned, 64 bits, the same unsigned, float,
 //! double.
 
+use std::collections::BTreeSet;
+
 use pcp_types::{Combined, Conversion};
 
 use super::arithmetic::{constant, is_true};
@@ -402,12 +404,20 @@ impl TypeChecker<'_> {
         };
         let indom = indom("or", left.indom, right.indom).map_err(flaw)?;
         let is_converted = combined.left.is_some() || combined.right.is_some();
-        let widest = left.value_type.max(right.value_type);
-        let value_type = if is_converted { ValueType::Double } else { widest };
+        let holding_both = type_of_either(left.value_type, right.value_type);
+        let value_type = if is_converted { ValueType::Double } else { holding_both };
         let semantics = level_semantics(&left, &right);
         let instances = match left.indom {
             None => vec![None],
-            Some(indom) => self.scope.instances(indom, None).into_iter().map(Some).collect(),
+            Some(indom) => {
+                let sides = [Some(&left), right.indom.map(|_| &right)];
+                let of_side = |side: &Term| {
+                    side.limit().unwrap_or_else(|| self.scope.instances(indom, None))
+                };
+                let all: BTreeSet<InstanceId> =
+                    sides.into_iter().flatten().flat_map(of_side).collect();
+                all.into_iter().map(Some).collect()
+            }
         };
         let left = Converted { term: Box::new(left), conversion: combined.left };
         let right = Converted { term: Box::new(right), conversion: combined.right };
@@ -631,12 +641,66 @@ impl Term {
         Self { action: Action::Metric(operand.place), value_type, semantics, units, indom }
     }
 
+    /// Returns the instances that a selection in the term leaves of its domain, ascending; `None`
+    /// without a selection.
+    fn limit(&self) -> Option<Vec<InstanceId>> {
+        match &self.action {
+            Action::Instances(inner, ids) => both(inner.limit(), Some(ids.clone())),
+            Action::Negative(inner)
+            | Action::Not(inner)
+            | Action::Top(_, inner)
+            | Action::Rescale(inner, _)
+            | Action::Call(Function::Rate | Function::Delta | Function::Instant, inner) => {
+                inner.limit()
+            }
+            Action::Binary { left, right, .. } => both(left.term.limit(), right.term.limit()),
+            Action::OfInterval(_, ids) | Action::Or(_, ids) => {
+                Some(ids.iter().copied().flatten().collect()).filter(|_| self.indom.is_some())
+            }
+            Action::By(_, inner, groups) => {
+                let members = inner.limit()?;
+                let is_member = |member: &InstanceId| members.binary_search(member).is_ok();
+                let of_members = groups.iter().filter(|(member, _)| is_member(member));
+                let limit: BTreeSet<InstanceId> = of_members.map(|(_, group)| *group).collect();
+                Some(limit.into_iter().collect())
+            }
+            Action::Constant(..)
+            | Action::NoValue
+            | Action::Metric(_)
+            | Action::Choice(_)
+            | Action::Call(..) => None,
+        }
+    }
+
     fn is_constant(&self) -> bool {
         match &self.action {
             Action::Constant(..) => true,
             Action::Negative(inner) => inner.is_constant(),
             _ => false,
         }
+    }
+}
+
+/// Returns a type that has the values of both.
+fn type_of_either(one: ValueType, other: ValueType) -> ValueType {
+    match (one.min(other), one.max(other)) {
+        (ValueType::I32, ValueType::U32) => ValueType::I64,
+        (ValueType::I32 | ValueType::I64, ValueType::U64) => ValueType::Double,
+        (_, wider) => wider,
+    }
+}
+
+/// Returns the instances that two limits leave.
+fn both(
+    one: Option<Vec<InstanceId>>,
+    other: Option<Vec<InstanceId>>,
+) -> Option<Vec<InstanceId>> {
+    match (one, other) {
+        (Some(mut one), Some(other)) => {
+            one.retain(|id| other.binary_search(id).is_ok());
+            Some(one)
+        }
+        (one, other) => one.or(other),
     }
 }
 

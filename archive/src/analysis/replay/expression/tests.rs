@@ -162,6 +162,11 @@ fn missing_values_are_replaced_and_the_largest_kept() {
         ("x or y", vec![(1, 4.0), (2, 2.0), (3, 6.0)]),
         // All instances that the domain ever had.
         ("x or 0", vec![(1, 4.0), (2, 0.0), (3, 6.0)]),
+        // All that were selected.
+        ("x[b x] or 0", vec![(2, 0.0)]),
+        ("-x[a] or 0", vec![(1, -4.0)]),
+        ("(x + y)[b x] * 2 or 7", vec![(2, 7.0)]),
+        ("topk(1, x[b x]) or x[a]", vec![(1, 4.0)]),
         ("free or 0", vec![(0, 3.0)]),
         ("temp or 7", vec![(0, 7.0)]),
         // In the larger unit.
