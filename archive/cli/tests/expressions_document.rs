@@ -72,9 +72,11 @@ fn an_error_names_the_nearest_form() {
         ("rate(mmv.shop.latency)", forms),
         ("mmv.shop.latency * 2", forms),
         ("max_over(mmv.shop.latency)", forms),
-        ("max_over(rate(mmv.shop.orders))", "write max_over(NAME) or max_over(NAME{label=\"x\"})"),
-        ("min_over(sum(mmv.shop.queue))", "as in sum(min_over(NAME))"),
-        ("max_over(mmv.shop.orders)", "a counter in max_over, which takes levels"),
+        ("max_over(mmv.shop.orders)", "which takes levels; write max_over(rate(NAME))"),
+        (
+            "rate(max_over(mmv.shop.queue))",
+            "max_over() cannot be used within rate() or delta()",
+        ),
         ("p99(mmv.shop.orders)", "no histogram mmv.shop.orders in the archive"),
     ] {
         let output = report(&archive, expression);

@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     /// "sum(rate(disk.dev.read))", "net.in.bytes[eth0]", "sum(web.requests{code=~'5..'})"; with the
     /// operators + - * /, comparisons, && || ! ?:, and the functions rate, delta, instant, sum,
     /// avg, min, max, count, sum by (path) (x), scalar, defined, novalue, mkconst, matchinst,
-    /// rescale(x, "Mbyte"), p99(histogram), below(100ms, histogram), max_over(metric) of the values
+    /// rescale(x, "Mbyte"), p99(histogram), below(100ms, histogram), max_over(x) of the values
     /// in the interval, min_over, avg_over, topk(3, x), x or 0. Or read definitions from a file or
     /// directory, named with a leading /, ./ or ../, and report those that METRIC selects, or all.
     /// May be repeated

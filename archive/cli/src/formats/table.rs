@@ -585,7 +585,9 @@ fn broken(text: &str, separator: char, width: usize) -> Vec<String> {
             _ => lines.push(part.to_owned()),
         }
     }
-    lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+    for line in &mut lines {
+        line.truncate(line.trim_end().len());
+    }
     lines
 }
 

@@ -98,7 +98,7 @@ pub(super) struct Derivations {
     pub(super) all: Vec<Derived>,
     /// The operands, in the order of their places.
     pub(super) operands: Vec<Needed>,
-    /// The quantiles and functions of intervals in expressions, in the order of their places.
+    /// What expressions have of intervals, in the order of their places.
     pub(super) of_interval: Vec<IntervalValue>,
     /// The domains of groups of instances by labels, in the order of their numbers.
     pub(super) groups: Vec<LabelGroups>,
@@ -405,32 +405,16 @@ impl NameResolver for Names<'_, '_> {
         Ok(Some((Operand { place, desc: histogram.desc(Pmid::from_raw(0), value) }, instances)))
     }
 
-    fn over(
-        &mut self,
-        function: OverFunction,
-        of: &Selector,
-    ) -> Result<Option<QuantileOf>, Problem> {
-        let (operand, chosen) = if of.has_matchers() {
-            let Some(limited) = self.limited(of.name(), &Limit::Labels(of.clone()))? else {
-                return Ok(None);
+    fn over(&mut self, function: OverFunction, of: Bound) -> usize {
+        let (mut operands, histograms) = of.operands();
+        for histogram in histograms {
+            let Some(IntervalValue::Histogram(quantile)) = self.of_interval.get(histogram) else {
+                continue;
             };
-            limited
-        } else {
-            let Some(operand) = self.metric(of.name()) else { return Ok(None) };
-            (operand, None)
-        };
-        let instances: Vec<Option<InstanceId>> = match (operand.desc.indom, chosen) {
-            (None, _) => vec![None],
-            (Some(_), Some(chosen)) => chosen.into_iter().map(Some).collect(),
-            (Some(indom), None) => self.instances(indom, None).into_iter().map(Some).collect(),
-        };
-        self.of_interval.push(IntervalValue::Over(ValuesOver {
-            function,
-            operand: operand.place,
-            instances: instances.iter().copied().collect(),
-        }));
-        let place = self.of_interval.len() - 1;
-        Ok(Some((Operand { place, desc: operand.desc }, instances)))
+            operands.push(quantile.counts());
+        }
+        self.of_interval.push(IntervalValue::Over(ValuesOver { function, of, operands }));
+        self.of_interval.len() - 1
     }
 
     fn groups(&mut self, indom: InDom, labels: &[String]) -> Result<InstanceGroups, Problem> {
@@ -612,7 +596,8 @@ impl Replay<'_> {
     pub(super) fn derived_at<'r>(&self, now: &[ExpressionValues<'r>]) -> Vec<ExpressionValues<'r>> {
         let places = &self.operands;
         let gaps = self.gaps;
-        let moments = OperandValues { places, now, before: None, of_interval: &[], gaps };
+        let of_interval = &|_| ExpressionValues::new();
+        let moments = OperandValues { places, now, before: None, of_interval, gaps };
         self.derived
             .iter()
             .map(|derived| match &derived.rule {
@@ -634,7 +619,7 @@ impl Replay<'_> {
         }
     }
 
-    fn with_moments<'r, T>(
+    pub(super) fn with_moments<'r, T>(
         &self,
         pair: &TwoMoments<'r>,
         evaluate: impl FnOnce(&OperandValues<'_, 'r>) -> T,
@@ -645,12 +630,12 @@ impl Replay<'_> {
             grown: &pair.grown,
             seconds: pair.at.seconds_since(pair.since),
         });
-        let of_interval = self.of_interval.iter();
-        let of_interval: Vec<ExpressionValues<'r>> =
-            of_interval.map(|value| value.values(self, pair.since, pair.at)).collect();
+        let of_interval = &|place: usize| {
+            let value = self.of_interval.get(place);
+            value.map(|value| value.values(self, pair.since, pair.at)).unwrap_or_default()
+        };
         let places = &self.operands;
         let now = &pair.now;
-        let of_interval = of_interval.as_slice();
         evaluate(&OperandValues { places, now, before, of_interval, gaps: self.gaps })
     }
 
@@ -672,7 +657,7 @@ impl Replay<'_> {
             return rates;
         }
         let places = &self.operands;
-        let of_interval = [].as_slice();
+        let of_interval = &|_| ExpressionValues::new();
         let gaps = self.gaps;
         let moments = OperandValues { places, now: values, before: None, of_interval, gaps };
         let befores = bound.values(&moments);

@@ -38,7 +38,7 @@
 //! | `quantile(0.99, h)` | the quantile, from 0 to 1, of what histogram h counted since the moment before; h as `mmv.shop.latency` or with `.bucket`, and with labels if it has some |
 //! | `p99(h)`, `p99.9(h)` | the same as `quantile(0.99, h)` |
 //! | `below(100ms, h)` | the part, from 0 to 1, of what histogram h counted since the moment before that is at most 100 ms; within the bucket of the limit in proportion |
-//! | `max_over(m)` `min_over(m)` `avg_over(m)` | the greatest, least and mean of the values that metric m was logged with since the moment before, of each instance, also with labels; m is no counter |
+//! | `max_over(x)` `min_over(x)` `avg_over(x)` | the greatest, least and mean, of each instance, of the values that a metric was logged with since the moment before; of an expression its values at each time at which a metric in it was logged, where `rate` and `p99` compare with the time before that; x is no counter |
 //! | `topk(3, x)` | of the instances of x those with the 3 largest values |
 //! | `x or y` | x, and y where x has no value: for the instances that x lacks, or if y is a single value all that x selects, without a selection all that its domain ever had; the loosest operator, with `? :` |
 //! | `defined(m)` | 1 if the archive has metric m, else 0 |
@@ -76,7 +76,7 @@
 //! was reset.
 //!
 //! `quantile`, `below` and `max_over` compare the same two moments themselves, so they cannot be
-//! within `rate` or `delta`.
+//! within `rate` or `delta`, nor one `max_over` within another.
 //!
 //! PCP's grammar has no histograms, labels, times, `by`, `max_over`, `topk` and `or`, and refuses
 //! the quotient of two counters. In it a name before a parenthesis is always a function, there are
@@ -257,7 +257,7 @@ pub enum Problem {
     #[error("a counter in {0}; write rate(NAME)")]
     CounterIn(&'static str),
     /// A counter where only the values of an interval have a meaning.
-    #[error("a counter in {0}, which takes levels; rate(NAME) is the mean rate of the interval")]
+    #[error("a counter in {0}, which takes levels; write {0}(rate(NAME))")]
     CounterOver(&'static str),
     /// A metric that the archive does not have.
     #[error("no metric {0} in the archive")]
@@ -268,14 +268,6 @@ pub enum Problem {
          values up to a limit, or sum(rate({0}.bucket)) for their rate"
     )]
     Histogram(String),
-    /// Something other than a metric in `max_over`, `min_over` or `avg_over`.
-    #[error(
-        "{0}() takes a metric, not an expression, which has one value an interval and none within: \
-         write {0}(NAME) or {0}(NAME{{label=\"x\"}}), and \
-         calculate with the result, as in sum({0}(NAME)); mmv-archive summary has the extremes of \
-         rates"
-    )]
-    OverExpression(&'static str),
     /// A name that is not that of a histogram.
     #[error(
         "no histogram {0} in the archive; it is a counter {0}.bucket with a label \"histogram\""
@@ -329,6 +321,9 @@ pub enum Problem {
     /// `rate`, `delta` or `quantile` within another: there is only one moment before.
     #[error("{0}() cannot be used within rate() or delta()")]
     Nested(&'static str),
+    /// `max_over`, `min_over` or `avg_over` within another.
+    #[error("{0}() cannot be used within max_over(), min_over() or avg_over()")]
+    NestedOver(&'static str),
     /// Operands of different instance domains.
     #[error("different instance domains on the two sides of {operator}: {left} and {right}")]
     Domains { operator: &'static str, left: InDom, right: InDom },

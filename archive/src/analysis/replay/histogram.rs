@@ -208,6 +208,10 @@ impl Quantile {
         matches!(self.value, HistogramValue::Quantile(_) | HistogramValue::Maximum)
     }
 
+    pub(super) const fn counts(&self) -> usize {
+        self.counts
+    }
+
     pub(super) fn instances(&self) -> BTreeSet<Option<InstanceId>> {
         let all = self.layout.histograms().iter().copied();
         all.filter(|instance| self.is_chosen(*instance)).collect()

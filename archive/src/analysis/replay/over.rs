@@ -9,21 +9,26 @@
 //!
 //! A value at the beginning of the interval belongs to the one before, and one without number to
 //! none. Where nothing was logged there is no value.
+//!
+//! An expression has a value at each time in the interval at which a metric in it was logged. Its
+//! rates and quantiles are those since the time before that, or since the interval began: with a
+//! counter of 0, 10, 40 and 45 at 1 s to 4 s, `max_over(rate(x))` from 1 s to 4 s is 30.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::Replay;
-use super::expression::{ExpressionValues, OverFunction};
+use super::expression::{Bound, ExpressionValues, OverFunction};
+use super::{MetricTrack, Replay};
 use crate::{InstanceId, Timestamp, Value};
 
 /// A function of the values in an interval, in an expression.
 #[derive(Debug, Clone)]
 pub(super) struct ValuesOver {
     pub(super) function: OverFunction,
-    pub(super) operand: usize,
-    pub(super) instances: BTreeSet<Option<InstanceId>>,
+    pub(super) of: Bound,
+    /// The operands of the expression, with the buckets of its histograms.
+    pub(super) operands: Vec<usize>,
 }
 
 impl ValuesOver {
@@ -34,23 +39,96 @@ impl ValuesOver {
         since: Timestamp,
         at: Timestamp,
     ) -> ExpressionValues<'r> {
+        if since >= at {
+            return ExpressionValues::new();
+        }
+        match self.of.selected_metric() {
+            Some((operand, chosen)) => self.of_metric(replay, operand, chosen, since, at),
+            None => self.of_expression(replay, since, at),
+        }
+    }
+
+    fn of_metric<'r>(
+        &self,
+        replay: &Replay<'_>,
+        operand: usize,
+        chosen: Option<&[InstanceId]>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> ExpressionValues<'r> {
         let mut values = ExpressionValues::new();
-        let track = replay.operands.get(self.operand).and_then(|place| replay.tracks.get(*place));
-        let Some(track) = track.filter(|_| since < at) else { return values };
-        let span: RangeInclusive<Timestamp> = since.saturating_add(Duration::from_nanos(1))..=at;
-        let rows = replay.timeline.rows_within(span);
+        let Some(track) = track_of(replay, operand) else { return values };
+        let rows = replay.timeline.rows_within(after(since, at));
         for (column, life) in track.columns.iter().zip(&track.lives) {
-            if life.is_none() || !self.instances.contains(&column.instance()) {
+            let instance = column.instance();
+            let is_chosen = chosen.is_none_or(|chosen| {
+                instance.is_some_and(|instance| chosen.binary_search(&instance).is_ok())
+            });
+            if life.is_none() || !is_chosen {
                 continue;
             }
             let first = column.rows().count_before(rows.start);
             let end = column.rows().count_before(rows.end);
             let numbers = (first..end).filter_map(|place| column.value(place)?.as_f64());
             let value = self.function.compute(numbers.filter(|number| !number.is_nan()));
-            values.extend(value.map(|value| (column.instance(), Value::Double(value))));
+            values.extend(value.map(|value| (instance, Value::Double(value))));
         }
         values
     }
+
+    fn of_expression<'r>(
+        &self,
+        replay: &Replay<'_>,
+        since: Timestamp,
+        at: Timestamp,
+    ) -> ExpressionValues<'r> {
+        let mut numbers: BTreeMap<Option<InstanceId>, Vec<f64>> = BTreeMap::new();
+        let mut before = since;
+        for time in self.logged_times(replay, since, at) {
+            if let Some(pair) = replay.pair(time, before) {
+                let values = replay.with_moments(&pair, |moments| self.of.values(moments));
+                for (instance, value) in values {
+                    let number = value.as_f64().filter(|number| !number.is_nan());
+                    numbers.entry(instance).or_default().extend(number);
+                }
+            }
+            before = time;
+        }
+        let mut values = ExpressionValues::new();
+        for (instance, numbers) in numbers {
+            let value = self.function.compute(numbers.into_iter());
+            values.extend(value.map(|value| (instance, Value::Double(value))));
+        }
+        values
+    }
+
+    /// Returns the times at which a metric of the expression was logged.
+    fn logged_times(&self, replay: &Replay<'_>, since: Timestamp, at: Timestamp) -> Vec<Timestamp> {
+        let rows = replay.timeline.rows_within(after(since, at));
+        let mut is_logged = vec![false; rows.len()];
+        for track in self.operands.iter().filter_map(|operand| track_of(replay, *operand)) {
+            for column in &track.columns {
+                let first = column.rows().count_before(rows.start);
+                let end = column.rows().count_before(rows.end);
+                for row in (first..end).filter_map(|place| column.rows().get(place)) {
+                    if let Some(is_logged) = is_logged.get_mut((row - rows.start) as usize) {
+                        *is_logged = true;
+                    }
+                }
+            }
+        }
+        let logged = rows.zip(is_logged).filter(|(_, is_logged)| *is_logged);
+        logged.filter_map(|(row, _)| replay.timeline.timestamp(row)).collect()
+    }
+}
+
+fn track_of<'r>(replay: &'r Replay<'_>, operand: usize) -> Option<&'r MetricTrack> {
+    replay.operands.get(operand).and_then(|place| replay.tracks.get(*place))
+}
+
+/// Returns the times after one moment, up to another.
+fn after(since: Timestamp, at: Timestamp) -> RangeInclusive<Timestamp> {
+    since.saturating_add(Duration::from_nanos(1))..=at
 }
 
 impl OverFunction {
@@ -123,6 +201,51 @@ mod tests {
     }
 
     #[test]
+    fn an_expression_has_a_value_at_each_logged_time() {
+        assert_eq!(between("max_over(sum(m.queue))", 0, 3), [10.0]);
+        assert_eq!(between("max_over(m.queue * 2)", 0, 2), [18.0, 2.0]);
+        assert_eq!(between("avg_over(m.queue - m.load)", 0, 2), [3.25, -3.5]);
+        assert_eq!(between("max_over(sum(m.queue)) - max_over(m.load)", 0, 2), [5.5]);
+        assert_eq!(between("max_over(2)", 0, 2), [0.0; 0], "no metric was logged");
+    }
+
+    /// The table of the module: a counter of 0, 10, 40 and 45.
+    #[test]
+    fn rates_and_quantiles_in_an_expression_are_those_between_logged_times() {
+        let counts = [[0, 0], [10, 0], [35, 5], [40, 5]];
+        let mut builder = Builder::new()
+            .metric("m.served", "u64 counter count")
+            .metric("m.other", "u32 instant")
+            .metric("m.latency.bucket", "u64 counter count")
+            .numbered_instances("m.latency.bucket", [(4, "4..5"), (9, "16..19")])
+            .labels("m.latency.bucket", &[("histogram", "microsec")])
+            .domain_labels("m.latency.bucket", &[("bucket_max", 30), ("bucket_precision", 2)]);
+        for (second, [few, many]) in (1..).zip(counts) {
+            let served = ("m.served", few + many);
+            let buckets = [("m.latency.bucket[4..5]", few), ("m.latency.bucket[16..19]", many)];
+            builder = builder.row(second, [served, buckets[0], buckets[1]]);
+            // What else is logged in between is no time of the expression.
+            builder = builder.row_at(at(f64::from(second) + 0.5), [("m.other", 1)]);
+        }
+        let archive = builder.finish();
+        let archive = Archive::open(&archive).unwrap();
+        let value = |expression: &str, since: i64, until: i64| {
+            let mut selection = Replay::open(&archive);
+            selection.derive(&expression.parse::<Expression>().unwrap()).unwrap();
+            let replay = selection.load().unwrap();
+            let sample = replay.at_since(at(until), at(since)).unwrap();
+            sample.values[0].first().and_then(|(_, value)| value.as_f64())
+        };
+        assert_eq!(value("max_over(rate(m.served))", 1, 4), Some(30.0));
+        assert_eq!(value("min_over(rate(m.served))", 1, 4), Some(5.0));
+        assert_eq!(value("avg_over(rate(m.served))", 1, 4), Some(15.0));
+        assert_eq!(value("max_over(rate(m.served))", 3, 4), Some(5.0));
+        let p99 = value("p99(m.latency)", 2, 3);
+        assert_eq!(value("max_over(p99(m.latency))", 1, 4), p99);
+        assert!(value("min_over(p99(m.latency))", 1, 4) < p99);
+    }
+
+    #[test]
     fn counters_and_nested_intervals_are_errors() {
         let archive = Builder::new()
             .metric("m.served", "u64 counter count")
@@ -134,19 +257,16 @@ mod tests {
         for (expression, expected) in [
             (
                 "max_over(m.served)",
-                "a counter in max_over, which takes levels; rate(NAME) is the mean rate",
+                "a counter in max_over, which takes levels; write max_over(rate(NAME))",
             ),
             ("delta(max_over(m.queue))", "max_over() cannot be used within rate() or delta()"),
             ("avg_over(m.name)", "string"),
             ("avg_over(m.other)", "no metric m.other"),
-            ("avg_over(1 + 2)", "column 10: avg_over() takes a metric, not an expression"),
             (
-                "1 + max_over(rate(m.served))",
-                "column 14: max_over() takes a metric, not an expression, which has one value an \
-                 interval and none within: write max_over(NAME)",
+                "max_over(1 + min_over(m.queue))",
+                "column 14: min_over() cannot be used within max_over(), min_over() or avg_over()",
             ),
-            ("min_over(m.queue + 1)", "as in sum(min_over(NAME))"),
-            ("max_over(", "column 10: max_over() takes a metric"),
+            ("max_over(", "column 10: found the end, expected a metric"),
         ] {
             let parsed = expression.parse::<Expression>();
             let derived = parsed.and_then(|parsed| Replay::open(&archive).derive(&parsed));

@@ -77,6 +77,7 @@ impl Term {
             Action::Constant(..)
             | Action::NoValue
             | Action::OfInterval(..)
+            | Action::Over(..)
             | Action::By(..)
             | Action::Top(..)
             | Action::Or(..) => false,

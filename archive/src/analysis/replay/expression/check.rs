@@ -58,8 +58,7 @@ pub(crate) enum HistogramPart {
     Below(f64, Units),
 }
 
-/// A quantile, or a function of the values in the interval, as an operand, and the instances that
-/// it can have.
+/// A number of a histogram as an operand, and the instances that it can have.
 pub(crate) type QuantileOf = (Operand, Vec<Option<InstanceId>>);
 
 /// The domain of groups, and each instance with its group.
@@ -89,18 +88,9 @@ pub(crate) trait NameResolver {
     ) -> Result<Option<QuantileOf>, Problem> {
         Ok(None)
     }
-    /// Returns a function of the values of a metric in the interval, with the index of its values;
-    /// `None` for an unknown metric.
-    ///
-    /// # Errors
-    ///
-    /// For a label that no instance has.
-    fn over(
-        &mut self,
-        _function: OverFunction,
-        _of: &Selector,
-    ) -> Result<Option<QuantileOf>, Problem> {
-        Ok(None)
+    /// Returns the index of the values of a function of an expression in the interval.
+    fn over(&mut self, _function: OverFunction, _of: Bound) -> usize {
+        0
     }
     /// Returns the domain of the groups of a domain's instances by labels, and the group of each
     /// instance, ascending.
@@ -150,9 +140,10 @@ pub(super) enum Action {
     Instances(Box<Term>, Vec<InstanceId>),
     Call(Function, Box<Term>),
     Rescale(Box<Term>, Conversion),
-    /// The index of a quantile or of a function of the values in the interval, and the instances
-    /// that it can have.
+    /// The index of a number of a histogram in the interval, and the instances that it can have.
     OfInterval(usize, Vec<Option<InstanceId>>),
+    /// The index of a function of the values of a term in the interval.
+    Over(usize, Box<Term>),
     /// A function over the instances of each group: each instance and its group, ascending.
     By(Function, Box<Term>, Vec<(InstanceId, InstanceId)>),
     /// The instances with the largest values.
@@ -177,10 +168,32 @@ impl Bound {
         expression: &Expression,
         scope: &mut dyn NameResolver,
     ) -> Result<Self, ExpressionError> {
-        let mut checker = TypeChecker { scope, within: None, needs_moment_before: false };
+        let mut checker =
+            TypeChecker { scope, within: None, is_over: false, needs_moment_before: false };
         let root =
             checker.term(&expression.root).map_err(|flaw| flaw.into_error(expression.text()))?;
         Ok(Self { root, needs_moment_before: checker.needs_moment_before })
+    }
+
+    /// Returns the metric and the instances, `None` for all, of an expression that is no more than
+    /// those.
+    pub(crate) fn selected_metric(&self) -> Option<(usize, Option<&[InstanceId]>)> {
+        match &self.root.action {
+            Action::Metric(operand) => Some((*operand, None)),
+            Action::Instances(inner, ids) => match &inner.action {
+                Action::Metric(operand) => Some((*operand, Some(ids))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Returns the operands of an expression, and the indexes of the numbers of histograms in it.
+    pub(crate) fn operands(&self) -> (Vec<usize>, Vec<usize>) {
+        let mut operands = Vec::new();
+        let mut histograms = Vec::new();
+        self.root.collect_operands(&mut operands, &mut histograms);
+        (operands, histograms)
     }
 
     pub(crate) fn desc(&self, pmid: Pmid) -> MetricDesc {
@@ -193,6 +206,8 @@ struct TypeChecker<'s> {
     scope: &'s mut dyn NameResolver,
     /// The `rate` or `delta` around the current part.
     within: Option<Function>,
+    /// A `max_over` and the like is around the current part.
+    is_over: bool,
     needs_moment_before: bool,
 }
 
@@ -226,7 +241,7 @@ impl TypeChecker<'_> {
                 let value = value.ok_or_else(|| Flaw::new(limit.at, Problem::NoLimit))?;
                 self.histogram(node.at, HistogramPart::Below(value, found.units), of)
             }
-            NodeKind::Over(function, of) => self.over(node.at, *function, of),
+            NodeKind::Over(function, inner) => self.over(node.at, *function, inner),
             NodeKind::By(function, labels, inner) => {
                 self.by_labels(node.at, *function, labels, inner)
             }
@@ -352,22 +367,26 @@ impl TypeChecker<'_> {
         Ok(Term { action, value_type, semantics, units, indom: Some(indom) })
     }
 
-    fn over(&mut self, at: usize, function: OverFunction, of: &Selector) -> Result<Term, Flaw> {
+    fn over(&mut self, at: usize, function: OverFunction, inner: &Node) -> Result<Term, Flaw> {
         let flaw = |problem| Flaw::new(at, problem);
         if self.within.is_some() {
             return Err(flaw(Problem::Nested(function.name())));
         }
-        self.needs_moment_before = true;
-        let found = self.scope.over(function, of).map_err(flaw)?;
-        let (operand, instances) = found.ok_or_else(|| flaw(self.unknown_metric(of.name())))?;
-        let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
-        if !value_type.is_numeric() {
-            return Err(flaw(Problem::NotNumeric(value_type)));
+        if self.is_over {
+            return Err(flaw(Problem::NestedOver(function.name())));
         }
-        if semantics == Semantics::Counter {
+        self.is_over = true;
+        let inner = self.number(inner);
+        self.is_over = false;
+        self.needs_moment_before = true;
+        let inner = inner?;
+        if inner.semantics == Semantics::Counter {
             return Err(flaw(Problem::CounterOver(function.name())));
         }
-        let action = Action::OfInterval(operand.place, instances);
+        let Term { units, indom, .. } = inner;
+        let of = Bound { root: inner.clone(), needs_moment_before: true };
+        let place = self.scope.over(function, of);
+        let action = Action::Over(place, Box::new(inner));
         let value_type = ValueType::Double;
         Ok(Term { action, value_type, semantics: Semantics::Instant, units, indom })
     }
@@ -650,6 +669,7 @@ impl Term {
             | Action::Not(inner)
             | Action::Top(_, inner)
             | Action::Rescale(inner, _)
+            | Action::Over(_, inner)
             | Action::Call(Function::Rate | Function::Delta | Function::Instant, inner) => {
                 inner.limit()
             }
@@ -669,6 +689,36 @@ impl Term {
             | Action::Metric(_)
             | Action::Choice(_)
             | Action::Call(..) => None,
+        }
+    }
+
+    fn collect_operands(&self, operands: &mut Vec<usize>, histograms: &mut Vec<usize>) {
+        match &self.action {
+            Action::Metric(operand) => operands.push(*operand),
+            Action::OfInterval(place, _) => histograms.push(*place),
+            Action::Constant(..) | Action::NoValue => {}
+            Action::Negative(inner)
+            | Action::Not(inner)
+            | Action::Top(_, inner)
+            | Action::Rescale(inner, _)
+            | Action::Over(_, inner)
+            | Action::Instances(inner, _)
+            | Action::By(_, inner, _)
+            | Action::Call(_, inner) => inner.collect_operands(operands, histograms),
+            Action::Binary { left, right, .. } => {
+                left.term.collect_operands(operands, histograms);
+                right.term.collect_operands(operands, histograms);
+            }
+            Action::Choice(parts) => {
+                for part in parts.as_ref() {
+                    part.collect_operands(operands, histograms);
+                }
+            }
+            Action::Or(parts, _) => {
+                for part in parts.as_ref() {
+                    part.term.collect_operands(operands, histograms);
+                }
+            }
         }
     }
 

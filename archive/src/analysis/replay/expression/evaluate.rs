@@ -15,15 +15,14 @@ use crate::{InstanceId, Semantics, Value, ValueType};
 /// The values of one metric by instance, ascending; `None` without instances.
 pub type ExpressionValues<'v> = SmallVec<[(Option<InstanceId>, Value<'v>); 1]>;
 
-#[derive(Debug)]
 pub(crate) struct OperandValues<'m, 'v> {
     /// For each operand the index of its values in the lists below.
     pub(crate) places: &'m [usize],
     pub(crate) now: &'m [ExpressionValues<'v>],
     /// `None` if there is no moment before, or it is not before.
     pub(crate) before: Option<Before<'m, 'v>>,
-    /// The quantiles and functions of the values since then, by their indexes.
-    pub(crate) of_interval: &'m [ExpressionValues<'v>],
+    /// Computes a number of a histogram, or a function of the values since then, by its index.
+    pub(crate) of_interval: &'m dyn Fn(usize) -> ExpressionValues<'v>,
     /// Decides the sum of instances that do not exist.
     pub(crate) gaps: Gaps,
 }
@@ -84,9 +83,7 @@ impl Term {
             Action::Constant(value, ids) => ids.iter().map(|id| (*id, *value)).collect(),
             Action::NoValue => ExpressionValues::new(),
             Action::Metric(operand) => moments.values(*operand, at),
-            Action::OfInterval(place, _) => {
-                moments.of_interval.get(*place).cloned().unwrap_or_default()
-            }
+            Action::OfInterval(place, _) | Action::Over(place, _) => (moments.of_interval)(*place),
             Action::By(function, inner, groups) => {
                 let mut by_group: BTreeMap<InstanceId, ExpressionValues<'v>> = BTreeMap::new();
                 for (instance, value) in inner.values(moments, at) {
@@ -291,6 +288,7 @@ impl Term {
             | Action::Not(inner)
             | Action::Top(_, inner)
             | Action::Rescale(inner, _)
+            | Action::Over(_, inner)
             | Action::Call(Function::Rate | Function::Delta | Function::Instant, inner) => {
                 inner.instances(of)
             }

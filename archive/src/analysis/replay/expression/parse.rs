@@ -56,7 +56,7 @@ pub(super) enum NodeKind {
     Below(Box<Node>, Selector),
     /// A function of the values in the interval of a metric, or of those of its instances with
     /// these labels.
-    Over(OverFunction, Selector),
+    Over(OverFunction, Box<Node>),
     /// A function over the instances with the same values of some labels.
     By(Function, Vec<String>, Box<Node>),
     /// The instances with the largest values, and how many.
@@ -456,15 +456,9 @@ impl<'p, 't> Parser<'p, 't> {
             }
             _ if over_function(name).is_some() => {
                 let function = over_function(name).unwrap_or(OverFunction::Avg);
-                let operand_at = self.offset();
-                if !matches!(self.peek(), Token::Name(_)) {
-                    return Err(Flaw::new(operand_at, Problem::OverExpression(function.name())));
-                }
-                let selector = self.selector()?;
-                if !matches!(self.peek(), Token::Sign(")") | Token::End) {
-                    return Err(Flaw::new(operand_at, Problem::OverExpression(function.name())));
-                }
-                (NodeKind::Over(function, selector), 0)
+                let inner = self.expression(0)?;
+                let depth = inner.depth;
+                (NodeKind::Over(function, Box::new(inner)), depth)
             }
             _ => {
                 let function = FUNCTIONS.iter().find(|(known, _)| *known == name);
@@ -671,7 +665,7 @@ mod tests {
             NodeKind::Rescale(inner, units) => format!("{}as<{units}>", tree(inner)),
             NodeKind::Quantile(rank, of) => format!("quantile({rank} {})", limited(of)),
             NodeKind::Below(limit, of) => format!("below({} {})", tree(limit), limited(of)),
-            NodeKind::Over(function, of) => format!("{}({})", function.name(), limited(of)),
+            NodeKind::Over(function, inner) => format!("{}({})", function.name(), tree(inner)),
             NodeKind::By(function, labels, inner) => {
                 format!("{function:?}<{}>({})", labels.join(","), tree(inner))
             }

@@ -106,7 +106,7 @@ fn evaluated(
         places: &places,
         now,
         before: Some(before),
-        of_interval: &[],
+        of_interval: &|_| ExpressionValues::new(),
         gaps: Gaps::Join,
     });
     values
@@ -394,7 +394,7 @@ fn delta_and_rate_compare_two_moments() {
         places: &places,
         now: &now,
         before: None,
-        of_interval: &[],
+        of_interval: &|_| ExpressionValues::new(),
         gaps: Gaps::Join,
     };
     assert!(bound("delta(bytes)").unwrap().values(&alone).is_empty());
@@ -594,7 +594,7 @@ proptest! {
                 ("ops", &[(2, Value::U64(4)), (3, Value::U64(6))]),
             ]);
             let places: Vec<usize> = (0..METRICS.len()).collect();
-            let found = bound.values(&OperandValues { places: &places, now: &now, before: None, of_interval: &[], gaps: Gaps::Join });
+            let found = bound.values(&OperandValues { places: &places, now: &now, before: None, of_interval: &|_| ExpressionValues::new(), gaps: Gaps::Join });
             let of = |place: usize| now[place].iter().map(|(id, _)| *id).collect();
             let named = bound.instances(&of);
             let is_named = found.iter().all(|(id, _)| named.contains(id));
