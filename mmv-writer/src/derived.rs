@@ -72,7 +72,7 @@ use crate::{Error, Label, Registry};
 /// |---|---|---|
 /// | `#[metric(name = "a.b")]` | all | the name in place of the field's |
 /// | `#[metric(help = "…")]` | metrics | the help text in place of the documentation |
-/// | `#[metric(unit = "us")]` | numbers, histograms | `"count"`, `"bytes"`, `"ns"`, `"us"`, `"ms"` or `"s"` |
+/// | `#[metric(unit = "us")]` | numbers, histograms | `"count"`, `"bytes"`, `"ns"`, `"us"`, `"ms"` or `"s"`, or written out: `"seconds"` |
 /// | `#[metric(units = EXPRESSION)]` | numbers, histograms | the [`Units`]; without this a plain number |
 /// | `#[metric(semantics = discrete)]` | metrics | `counter`, `instant` or `discrete`, in place of the handle's |
 /// | `#[metric(buckets = EXPRESSION)]` | histograms | the [`Buckets`]; without this [`Buckets::for_units`] |

@@ -43,8 +43,8 @@ pub enum Error {
     },
     /// A file name that readers skip, or that spoils all metric names under it.
     #[error(
-        "file name \"{name}\" must not start with a dot or contain a slash or NUL and, unless \
-         metric names carry no prefix, must be of letters, digits, '_' and single dots"
+        "file name \"{name}\" is not one of letters, digits, '_' and single dots{}",
+        file_name_like(name)
     )]
     FileName {
         /// The rejected file name.
@@ -316,6 +316,14 @@ impl Error {
     }
 }
 
+/// Returns the suggestion of a file name with `_` for all that it cannot have; nothing if little
+/// would be left.
+fn file_name_like(name: &str) -> String {
+    let legal = name.replace(|one: char| !one.is_ascii_alphanumeric() && one != '.', "_");
+    let parts: Vec<&str> = legal.split('.').filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { String::new() } else { format!("; \"{}\" is", parts.join(".")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,5 +333,17 @@ mod tests {
         let error = Error::MetricName { name: "http-requests".to_owned() };
         let text = format!("{error:?}");
         assert!(text.starts_with("\"http-requests\" is not a metric name, which has"), "{text}");
+    }
+
+    #[test]
+    fn a_file_name_that_is_refused_comes_with_one_that_is_not() {
+        let text = |name: &str| Error::FileName { name: name.to_owned() }.to_string();
+        let rule = "of letters, digits, '_' and single dots";
+        assert_eq!(
+            text("my-app"),
+            format!("file name \"my-app\" is not one {rule}; \"my_app\" is")
+        );
+        assert!(text(".a..b/c").ends_with("; \"a.b_c\" is"));
+        assert!(text("..").ends_with(rule));
     }
 }

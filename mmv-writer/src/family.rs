@@ -158,6 +158,8 @@ impl<L: Labels, H: SeriesHandle> Family<L, H> {
 
     /// Returns the handle of a set of labels. Keep it where you can; [`with`](Self::with) is
     /// cheaper where you cannot.
+    #[doc(alias = "get_or_create")]
+    #[doc(alias = "with_label_values")]
     pub fn get(&self, labels: &L) -> H {
         self.with(labels, H::clone)
     }

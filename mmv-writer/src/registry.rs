@@ -15,6 +15,7 @@ mod after_fork;
 mod draft;
 mod indom;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -79,7 +80,7 @@ pub(crate) use indom::SharedIndoms;
 /// | instances | at any time | fixed with their domain |
 /// | version of the file | 3 | the lowest that suffices |
 /// | size of the file | 220 KiB at first, then what is used and, once there are many metrics or instances, holes for more values | what is used |
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Registry {
     pub(crate) inner: Arc<Inner>,
     /// `None` if neither this nor handles made through it keep the files.
@@ -432,6 +433,13 @@ impl Registry {
             return change(registrations);
         }
         Err(Error::Sealed { name, path: self.path().to_owned() })
+    }
+}
+
+/// The path alone: programs print structs that have a registry.
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("path", &self.path()).finish_non_exhaustive()
     }
 }
 

@@ -156,14 +156,14 @@ fn unit(name: &LitStr) -> Result<Expr> {
     let constructor = match name.value().as_str() {
         "count" => "count",
         "bytes" => "bytes",
-        "ns" => "nanoseconds",
-        "us" => "microseconds",
-        "ms" => "milliseconds",
-        "s" => "seconds",
+        "ns" | "nanoseconds" => "nanoseconds",
+        "us" | "microseconds" => "microseconds",
+        "ms" | "milliseconds" => "milliseconds",
+        "s" | "seconds" => "seconds",
         other => {
             let text = format!(
                 "unknown unit {other:?}; there are \"count\", \"bytes\", \"ns\", \"us\", \"ms\" and \
-                 \"s\", and `units = EXPRESSION` for others"
+                 \"s\", also written out, and `units = EXPRESSION` for others"
             );
             return Err(Error::new(name.span(), text));
         }

@@ -10,9 +10,33 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Ident, LitStr, Result, Type};
 
 use crate::attributes::Attributes;
 
-/// Writes the implementations of `Metrics` and `Field` for a struct.
-pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
+/// Writes the implementations of `Metrics` and `Field` for a struct, or its errors. These come with
+/// implementations that do nothing: otherwise the compiler would also report that there are none.
+pub(crate) fn expand(input: &DeriveInput) -> TokenStream {
     let name = &input.ident;
+    match register(input) {
+        Ok((checks, body)) => {
+            let implementations = implementations(name, &body);
+            quote!(#(#checks)* #implementations)
+        }
+        Err(errors) => {
+            let body = quote! {
+                let _ = (registry, prefix);
+                ::core::unreachable!()
+            };
+            with_errors(input, &errors, &implementations(name, &body))
+        }
+    }
+}
+
+/// Writes the errors, and what stands in for the code if that is possible.
+fn with_errors(input: &DeriveInput, errors: &Error, stand_in: &TokenStream) -> TokenStream {
+    let errors = errors.to_compile_error();
+    if input.generics.params.is_empty() { quote!(#errors #stand_in) } else { errors }
+}
+
+/// Writes the checks of the fields, and the body of `register_under`.
+fn register(input: &DeriveInput) -> Result<(Vec<TokenStream>, TokenStream)> {
     if let Some(parameter) = input.generics.params.first() {
         return Err(Error::new(parameter.span(), "a struct of metrics has no generic parameters"));
     }
@@ -21,7 +45,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         Data::Enum(data) => return Err(no_struct(data.enum_token.span)),
         Data::Union(data) => return Err(no_struct(data.union_token.span)),
     };
-    let Fields::Named(fields) = fields else { return Err(no_struct(name.span())) };
+    let Fields::Named(fields) = fields else { return Err(no_struct(input.ident.span())) };
     let mut names = HashSet::new();
     let mut checks = Vec::new();
     let mut members = Vec::new();
@@ -41,16 +65,18 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     if let Some(errors) = errors {
         return Err(errors);
     }
-    Ok(quote! {
-        #(#checks)*
+    Ok((checks, quote!(::core::result::Result::Ok(Self { #(#members),* }))))
+}
 
+fn implementations(name: &Ident, register_under: &TokenStream) -> TokenStream {
+    quote! {
         #[automatically_derived]
         impl ::mmv_writer::Metrics for #name {
             fn register_under(
                 registry: &::mmv_writer::Registry,
                 prefix: &str,
             ) -> ::core::result::Result<Self, ::mmv_writer::Error> {
-                ::core::result::Result::Ok(Self { #(#members),* })
+                #register_under
             }
         }
 
@@ -65,43 +91,61 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 <Self as ::mmv_writer::Metrics>::register_under(registry, &description.name())
             }
         }
-    })
+    }
 }
 
-/// Writes the implementation of `Labels` for a struct.
-pub(crate) fn expand_labels(input: &DeriveInput) -> Result<TokenStream> {
+/// Writes the implementation of `Labels` for a struct, or its errors with one that does nothing.
+pub(crate) fn expand_labels(input: &DeriveInput) -> TokenStream {
+    let name = &input.ident;
+    match visit(input) {
+        Ok(body) => labels_implementation(name, &body),
+        Err(errors) => {
+            let body = quote!(let _ = visit;);
+            with_errors(input, &errors, &labels_implementation(name, &body))
+        }
+    }
+}
+
+/// Writes the body of `visit`.
+fn visit(input: &DeriveInput) -> Result<TokenStream> {
     let name = &input.ident;
     if let Some(parameter) = input.generics.params.first() {
         return Err(Error::new(parameter.span(), "a set of labels has no generic parameters"));
     }
-    let text = "`Labels` is for structs with named fields: each is a label, named as the field";
+    let text = "`Labels` is for structs with named fields: each is a label, named as the field, \
+                whose value implements `Display`";
     let Data::Struct(data) = &input.data else { return Err(Error::new(name.span(), text)) };
     let Fields::Named(fields) = &data.fields else { return Err(Error::new(name.span(), text)) };
     if fields.named.is_empty() {
         return Err(Error::new(name.span(), "a set of labels has at least one label"));
     }
-    let mut names = Vec::new();
-    let mut idents = Vec::new();
-    for ident in fields.named.iter().filter_map(|field| field.ident.as_ref()) {
+    let mut visits = TokenStream::new();
+    for field in &fields.named {
+        let Some(ident) = &field.ident else { continue };
         let label = ident.unraw().to_string();
         if !label.is_ascii() || !label.starts_with(|first: char| first.is_ascii_alphabetic()) {
             let text = format!("`{label}` is not a label name, which begins with a letter");
             return Err(Error::new(ident.span(), text));
         }
-        names.push(label);
-        idents.push(ident);
+        // The span of the type: one without `Display` is reported there.
+        let value = quote_spanned!(field.ty.span()=> &self.#ident);
+        visits.extend(quote!(visit(#label, #value);));
     }
-    Ok(quote! {
+    Ok(visits)
+}
+
+fn labels_implementation(name: &Ident, visit: &TokenStream) -> TokenStream {
+    quote! {
         #[automatically_derived]
         impl ::mmv_writer::Labels for #name {
             fn visit<'l>(
                 &'l self,
                 visit: &mut dyn ::core::ops::FnMut(&'l str, &dyn ::core::fmt::Display),
             ) {
-                #(visit(#names, &self.#idents);)*
+                #visit
             }
         }
-    })
+    }
 }
 
 fn no_struct(span: Span) -> Error {

@@ -17,12 +17,12 @@ use proc_macro::TokenStream;
 #[proc_macro_derive(Metrics, attributes(metric))]
 pub fn derive_metrics(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
-    expand::expand(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+    expand::expand(&input).into()
 }
 
 /// Makes a struct a set of labels, one for each field; see `mmv_writer::Labels`.
 #[proc_macro_derive(Labels)]
 pub fn derive_labels(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
-    expand::expand_labels(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+    expand::expand_labels(&input).into()
 }

@@ -101,6 +101,7 @@ impl<T: Number> Counter<T> {
     }
 
     /// Returns the current count.
+    #[doc(alias = "get")]
     #[inline]
     pub fn value(&self) -> T {
         match &self.cells {

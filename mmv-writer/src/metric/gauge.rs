@@ -124,6 +124,7 @@ impl<T: Number> Gauge<T> {
     }
 
     /// Returns the current value.
+    #[doc(alias = "get")]
     #[inline]
     pub fn value(&self) -> T {
         T::from_cell(self.cell.with(Cell::load))

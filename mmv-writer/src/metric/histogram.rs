@@ -257,6 +257,7 @@ impl Histogram {
     }
 
     /// Counts a value, in the unit that the metric was registered with.
+    #[doc(alias = "observe")]
     #[inline]
     pub fn record(&self, value: u64) {
         match &self.cells {

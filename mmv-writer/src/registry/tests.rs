@@ -213,6 +213,15 @@ fn refused<T>(result: Result<T, Error>, offender: &str) -> Error {
 }
 
 #[test]
+fn a_registry_is_printed_in_a_line() {
+    let directory = directory();
+    let registry = registry(&directory);
+    let printed = format!("{registry:?}");
+    let path = directory.path().join("app");
+    assert_eq!(printed, format!("Registry {{ path: {path:?}, .. }}"));
+}
+
+#[test]
 fn names_that_readers_refuse_are_refused() {
     let directory = directory();
     let registry = registry(&directory);

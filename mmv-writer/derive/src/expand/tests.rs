@@ -7,12 +7,11 @@ fn errors(fields: &str) -> Vec<String> {
 }
 
 fn errors_of(item: &str) -> Vec<String> {
-    match expand(&parse_str(item).unwrap()) {
-        Ok(code) => {
-            let written: syn::Result<syn::File> = syn::parse2(code);
-            written.expect("what is written is Rust");
-            Vec::new()
-        }
+    let input = parse_str(item).unwrap();
+    let written: syn::Result<syn::File> = syn::parse2(expand(&input));
+    written.expect("what is written is Rust");
+    match register(&input) {
+        Ok(_) => Vec::new(),
         Err(errors) => errors.into_iter().map(|error| error.to_string()).collect(),
     }
 }
@@ -50,6 +49,9 @@ fn every_attribute_is_accepted_where_it_may_be() {
 #[test]
 fn a_unit_is_one_of_those_with_a_name() {
     refused(r#"#[metric(unit = "hours")] a: Counter"#, "unknown unit \"hours\"; there are");
+    for unit in ["count", "bytes", "ns", "us", "ms", "s", "seconds", "milliseconds"] {
+        assert_eq!(errors(&format!("#[metric(unit = {unit:?})] a: Counter")), [""; 0]);
+    }
     refused(r#"#[metric(unit = "s", units = Units::seconds())] a: Counter"#, "there already");
 }
 
@@ -103,4 +105,19 @@ fn attributes_that_exclude_each_other_are_refused() {
 #[test]
 fn all_fields_with_errors_are_reported_at_once() {
     assert_eq!(errors("#[metric(unit = 1)] a: A, b: B, _c: C").len(), 2);
+}
+
+#[test]
+fn errors_come_with_implementations_that_do_nothing() {
+    let written = |item: &str| expand(&parse_str(item).unwrap()).to_string();
+    for item in ["struct Shop { #[metric(unit = 1)] a: A }", "enum Shop { A }"] {
+        let code = written(item);
+        assert!(code.contains("compile_error"), "{code}");
+        assert!(code.contains("impl :: mmv_writer :: Metrics for Shop"), "{code}");
+    }
+    let code = written("struct Shop<T> { a: Counter<T> }");
+    assert!(code.contains("compile_error") && !code.contains("impl"), "{code}");
+    let code = expand_labels(&parse_str("enum Outcome { Done }").unwrap()).to_string();
+    assert!(code.contains("whose value implements `Display`"), "{code}");
+    assert!(code.contains("impl :: mmv_writer :: Labels for Outcome"), "{code}");
 }
