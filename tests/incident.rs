@@ -128,7 +128,7 @@ fn three_commands_find_endpoint_times_and_factor_of_an_incident() {
     // Which endpoint? The failures are the first line of a metric, and the slowest is seen.
     let summary = printed(&["summary", archive]);
     let first = &endpoints(&summary, "jobs")[0];
-    assert_eq!(first[0], "endpoint=/render,code=503", "{summary}");
+    assert_eq!(first[0], "/render,503", "{summary}");
     let p99 = column(&summary, "p99");
     let latencies = endpoints(&summary, "latency");
     let slowest = latencies.iter().max_by(|a, b| number(a[p99]).total_cmp(&number(b[p99])));

@@ -66,24 +66,36 @@ pub fn is_label_name(name: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns the label that is the only one of each of some instances, by their names.
-pub fn common_label<'n>(titles: impl Iterator<Item = &'n str>) -> Option<String> {
-    let mut common: Option<String> = None;
+/// Returns the names of the labels after which all of some instances are called, such as
+/// `path, code` of `path=/cart,code=200` and `path=/,code=503`; `None` if they differ.
+pub fn common_labels<'n>(titles: impl Iterator<Item = &'n str>) -> Option<String> {
+    let mut common: Option<Vec<&str>> = None;
     for title in titles {
-        let (label, _) = only_label(title)?;
-        if common.get_or_insert_with(|| label.to_owned()) != label {
+        let names: Vec<&str> = labels(title)?.into_iter().map(|(name, _)| name).collect();
+        if common.get_or_insert_with(|| names.clone()) != &names {
             return None;
         }
     }
-    common
+    common.map(|names| names.join(", "))
 }
 
-/// Returns the name and value of an instance that is called after one label, as `path=/cart`.
-pub fn only_label(title: &str) -> Option<(&str, &str)> {
-    let (name, value) = title.split_once('=')?;
+/// Returns the values alone of an instance that is called after labels: `/cart,200` of
+/// `path=/cart,code=200`.
+#[must_use]
+pub fn label_values(title: &str) -> Option<String> {
+    let values: Vec<&str> = labels(title)?.into_iter().map(|(_, value)| value).collect();
+    Some(values.join(","))
+}
+
+/// Returns the names and values of the labels after which an instance is called.
+fn labels(title: &str) -> Option<Vec<(&str, &str)>> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let is_only = !name.is_empty() && name.chars().all(is_name) && !title.contains(',');
-    is_only.then_some((name, value))
+    let pairs = title.split(',').map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        let is_label = !name.is_empty() && name.chars().all(is_name) && !value.is_empty();
+        is_label.then_some((name, value))
+    });
+    pairs.collect()
 }
 
 /// Returns the longest branch of the name space that has all of some names; empty if there is none.
@@ -130,6 +142,20 @@ mod tests {
             ("a.\u{e9}", Byte { byte: 0xc3, position: 2 }),
         ] {
             assert_eq!(check_metric_name(name.as_bytes()), Err(fault), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn instances_with_the_same_labels_are_called_after_their_values() {
+        let common = |titles: &[&str]| common_labels(titles.iter().copied());
+        let names = common(&["path=/a,code=200", "path=/b=1,code=503"]);
+        assert_eq!(names.as_deref(), Some("path, code"));
+        assert_eq!(common(&["path=/a"]).as_deref(), Some("path"));
+        assert_eq!(label_values("path=/b=1,code=503").as_deref(), Some("/b=1,503"));
+        assert_eq!(common(&["path=/a", "path=/b,code=200"]), None);
+        assert_eq!(common(&["code=200,path=/a", "path=/b,code=200"]), None);
+        for title in ["sda", "path=/a,b", "path=", "a.b=c", "=c", ""] {
+            assert_eq!((common(&["path=/a", title]), label_values(title)), (None, None), "{title}");
         }
     }
 

@@ -9,13 +9,14 @@
 //! | `7` | `7`, or `7 ...` | that one, whatever its number is |
 //! | `sd*` | `sda`, `sdb disk`, `nvme0` | the first two: `*` is any characters, `?` one |
 //! | `*` | `*`, `sda` | the first: a name is tried before a pattern |
+//! | `/,503` | `path=/,code=503` | that one: the values of its labels, as tables show it |
 //!
 //! All names that the domain ever had count, and all that a number ever had.
 
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
-use pcp_types::names::{is_pattern, matches_pattern};
+use pcp_types::names::{is_pattern, label_values, matches_pattern};
 
 use crate::{IndomHistory, InstanceId};
 
@@ -23,8 +24,8 @@ use crate::{IndomHistory, InstanceId};
 /// the texts selects.
 ///
 /// A text selects the instances that ever had it as their name; if there are none, those whose
-/// name, or the part of it before the first blank, it is or matches as a pattern; if there are
-/// none and the text is a number, those that ever had this number. A domain without a history
+/// name, or the part of it before the first blank, it is or matches as a pattern, and those that
+/// are called after labels with these values, separated by commas; if there are none and the text is a number, those that ever had this number. A domain without a history
 /// has no names.
 pub fn select_instances(
     texts: &[impl AsRef<str>],
@@ -57,12 +58,15 @@ pub fn select_instances(
     selected
 }
 
-/// Returns whether a text is the part of a name before its first blank, or a pattern that matches
-/// this part or the whole.
+/// Returns whether a text is, or matches as a pattern, the part of a name before its first blank or
+/// the values of the labels in it, or matches the whole.
 fn is_alike(text: &str, name: &str) -> bool {
     let first_word = name.split(' ').next().unwrap_or(name);
-    text == first_word
-        || is_pattern(text) && (matches_pattern(text, name) || matches_pattern(text, first_word))
+    let is_or_matches =
+        |part: &str| text == part || is_pattern(text) && matches_pattern(text, part);
+    is_or_matches(first_word)
+        || is_pattern(text) && matches_pattern(text, name)
+        || label_values(name).is_some_and(|values| is_or_matches(&values))
 }
 
 #[cfg(test)]
@@ -82,6 +86,8 @@ mod tests {
         assert!(!is_alike("0003 sh", "0003"));
         assert!(is_alike("sd?", "sda disk") && is_alike("*disk", "sda disk"));
         assert!(!is_alike("sd?", "nvme0"));
+        assert!(is_alike("/a,503", "path=/a,code=503") && is_alike("/a,*", "path=/a,code=503"));
+        assert!(!is_alike("/a", "path=/a,code=503") && !is_alike("503", "path=/a,code=503"));
         let names = [(1, Some("eth0")), (2, Some("eth0 vlan")), (3, Some("*")), (4, Some("lo up"))];
         let history = history(&[(10, IndomRecordKind::Full, names.to_vec())]);
         assert_eq!(numbers("eth0", Some(&history)), [1]);

@@ -11,7 +11,7 @@ use pcp_archive::replay::{Decrease, HistogramValue, Replay, Sample, SelectedMetr
 use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::summary::{self, MetricSummary};
 use pcp_archive::{Archive, InDom, InstanceId, Pmid, Semantics, Timestamp, Units, Value, scan};
-use pcp_types::names::{common_branch, common_label, only_label};
+use pcp_types::names::{common_branch, common_labels, label_values};
 use pcp_types::printable;
 use pcp_types::scaled::{ColumnUnit, axis_unit};
 
@@ -251,10 +251,10 @@ fn table(metrics: &[MetricLines], branch: &str) -> Grid {
         let name = printable::line(name.strip_prefix('.').unwrap_or(name)).into_owned();
         let instances = metric.lines.iter().map(|line| line.instance.as_str());
         let has_instances = instances.clone().any(|instance| !instance.is_empty());
-        let label = common_label(instances).filter(|_| has_instances);
+        let labels = common_labels(instances).filter(|_| has_instances);
         if has_instances {
-            match &label {
-                Some(label) => grid.format(format_args!("{name} by {label}")),
+            match &labels {
+                Some(labels) => grid.format(format_args!("{name} by {labels}")),
                 None => grid.format(format_args!("{name}")),
             }
             for _ in 2..heads.len() {
@@ -263,8 +263,8 @@ fn table(metrics: &[MetricLines], branch: &str) -> Grid {
             grid.format(format_args!("{title}"));
         }
         for line in &metric.lines {
-            let own = only_label(&line.instance).filter(|_| label.is_some());
-            let own = own.map_or(line.instance.as_str(), |(_, value)| value);
+            let values = label_values(&line.instance).filter(|_| labels.is_some());
+            let own = values.as_deref().unwrap_or(&line.instance);
             if has_instances {
                 grid.format(format_args!("  {own}"));
             } else {

@@ -12,7 +12,7 @@
 //! first block with numbers, and chosen again when later numbers are too large for it.
 //! It has no column for an instance without values, if others of the metric have some.
 
-use pcp_types::names::{common_branch, common_label, is_metric_name, only_label};
+use pcp_types::names::{common_branch, common_labels, is_metric_name, label_values};
 use pcp_types::scaled::scaled;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -226,11 +226,11 @@ impl Table {
             let instance = instance.map(|title| common.rest_of_instance(&column.name, title));
             TableColumn {
                 metric: if title.is_some() { column.metric } else { usize::MAX },
-                name: match instance {
+                name: match &instance {
                     Some(instance) => shown(&format!("{name}[{instance}]")).into_owned(),
                     None => shown(name).into_owned(),
                 },
-                lines: head_lines(name, instance, title.is_some()),
+                lines: head_lines(name, instance.as_deref(), title.is_some()),
                 units: column.scale.units.clone(),
                 scaled_from: column.scale.scaled_from.filter(|_| title.is_some()),
                 unit: None,
@@ -446,9 +446,9 @@ impl Table {
 struct CommonName {
     /// A branch of the name space, or a whole name.
     name: String,
-    /// The label of all instances, if they have no other.
-    label: Option<String>,
-    /// The metrics whose instances have one label, all the same: its value alone is in the head.
+    /// The names of the labels after which all instances are called.
+    labels: Option<String>,
+    /// The metrics whose instances have the same labels: the values alone are in the head.
     labelled: Vec<String>,
 }
 
@@ -470,23 +470,23 @@ impl CommonName {
         for of_metric in columns.chunk_by(|one, other| one.name == other.name) {
             let titles: Vec<_> = of_metric.iter().map(|column| column.instance_title()).collect();
             let has_instances = titles.iter().all(Option::is_some);
-            let label = common_label(titles.iter().flatten().map(|title| &**title));
-            let label = label.filter(|_| has_instances);
-            if label.is_some() {
+            let names = common_labels(titles.iter().flatten().map(|title| &**title));
+            let names = names.filter(|_| has_instances);
+            if names.is_some() {
                 labelled.extend(of_metric.first().map(|column| column.name.clone()));
             }
-            labels.push(label);
+            labels.push(names);
         }
         labels.dedup();
-        let label = if labels.len() == 1 { labels.pop().flatten() } else { None };
-        Self { name, label, labelled }
+        let labels = if labels.len() == 1 { labels.pop().flatten() } else { None };
+        Self { name, labels, labelled }
     }
 
     fn title(&self, text: &str) -> String {
         let mut title = shown(&self.name).into_owned();
-        if let Some(label) = &self.label {
+        if let Some(labels) = &self.labels {
             title.push_str(" by ");
-            title.push_str(&shown(label));
+            title.push_str(&shown(labels));
         }
         if !title.is_empty() && !text.is_empty() {
             title.push_str(", ");
@@ -500,10 +500,10 @@ impl CommonName {
         rest.strip_prefix('.').unwrap_or(rest)
     }
 
-    fn rest_of_instance<'n>(&self, name: &str, title: &'n str) -> &'n str {
+    fn rest_of_instance(&self, name: &str, title: &str) -> String {
         let is_labelled = self.labelled.iter().any(|labelled| labelled == name);
-        let label = only_label(title).filter(|_| is_labelled);
-        label.map_or(title, |(_, value)| value)
+        let values = label_values(title).filter(|_| is_labelled);
+        values.unwrap_or_else(|| title.to_owned())
     }
 }
 
@@ -727,10 +727,13 @@ mod tests {
         };
         let one = [("a.b.c", Some("path=/x")), ("a.b.c", Some("path=/y"))];
         assert_eq!(heads(&one), ("a.b.c by path, 2023-11-14".to_owned(), "[/x] [/y]".to_owned()));
-        let two = [("a.b.c", None), ("a.b.c.p99", None), ("a.b.d", Some("path=/x,code=200"))];
+        let two = [("a.b.c", None), ("a.b.c.p99", None), ("a.b.d", Some("path=/x,y,code=200"))];
         let (title, names) = heads(&two);
         assert_eq!(title, "a.b, 2023-11-14");
-        assert_eq!(names, "c c.p99 d[path=/x,code=200]");
+        assert_eq!(names, "c c.p99 d[path=/x,y,code=200]");
+        let labels = [("a.b", Some("path=/x,code=200")), ("a.b", Some("path=/y,code=503"))];
+        let title = "a.b by path, code, 2023-11-14".to_owned();
+        assert_eq!(heads(&labels), (title, "[/x,200] [/y,503]".to_owned()));
         assert_eq!(heads(&[("a.b", None), ("c", None)]).1, "a.b c");
         assert_eq!(heads(&[("load", None)]).0, "2023-11-14");
     }

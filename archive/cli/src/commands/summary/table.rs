@@ -5,7 +5,7 @@
 //! and the unit.
 
 use mmv_chart::Grid;
-use pcp_types::names::{common_branch, common_label, only_label};
+use pcp_types::names::{common_branch, common_labels, label_values};
 use pcp_types::scaled::scaled;
 use std::sync::Arc;
 
@@ -208,14 +208,14 @@ impl Cells<'_, '_> {
             }
             return;
         }
-        let label = common_label(titles.iter().map(|title| &**title));
-        match &label {
-            Some(label) => self.push_heading(&format!("{name} by {label}"), &title),
+        let labels = common_labels(titles.iter().map(|title| &**title));
+        match &labels {
+            Some(labels) => self.push_heading(&format!("{name} by {labels}"), &title),
             None => self.push_heading(name, &title),
         }
         for (line, title) in lines.iter().zip(&titles) {
-            let own = only_label(title).filter(|_| label.is_some());
-            let own = own.map_or(&**title, |(_, value)| value);
+            let values = label_values(title).filter(|_| labels.is_some());
+            let own = values.as_deref().unwrap_or(title);
             self.push_line(line, &format!("  {own}"), &units, "");
         }
     }
