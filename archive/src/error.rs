@@ -5,7 +5,9 @@
 //! [`Error::Corrupt`] puts the file and the offset of the record in front.
 
 pub(crate) mod rules;
+pub(crate) mod series;
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +15,7 @@ use pcp_types::printable::{line, path as shown_path};
 
 use crate::{InDom, Pmid, Timestamp, ValueType};
 use rules::RulesError;
+use series::SeriesError;
 
 /// The bytes of a record are malformed.
 ///
@@ -211,7 +214,7 @@ impl EncodeError {
 }
 
 /// An error of opening, reading or writing an archive.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the message above each variant")]
 pub enum Error {
@@ -330,6 +333,9 @@ pub enum Error {
     /// A rule of a change, or of several, that cannot be applied to the archive.
     #[error(transparent)]
     Rules(#[from] RulesError),
+    /// A question for one metric that has no answer.
+    #[error(transparent)]
+    Series(Box<SeriesError>),
     /// A value does not fit the type or the unit that a rule gives its metric. `offset` is where
     /// its record starts.
     #[error(
@@ -431,6 +437,13 @@ pub enum Error {
     /// A result without value sets: in a file it would be a mark.
     #[error("the record of {timestamp} has no value sets")]
     EmptyRecord { timestamp: Timestamp },
+}
+
+/// The message: it is what is printed when `main` returns the error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

@@ -46,6 +46,7 @@ impl ExitStatus {
             | Error::LeafAndBranch { .. }
             | Error::EventParameters { .. }
             | Error::Rules(_)
+            | Error::Series(_)
             | Error::Unconvertible { .. }
             | Error::HostDiffers { .. }
             | Error::Overlap { .. }

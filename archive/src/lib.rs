@@ -17,7 +17,7 @@
 //! ```no_run
 //! use pcp_archive::ArchiveSet;
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> pcp_archive::Result<()> {
 //! for point in ArchiveSet::open(["archives/web1"])?.series("mmv.shop.orders")?.rates().last("5min")? {
 //!     let instance = point.instance.as_deref().unwrap_or_default();
 //!     println!("{} {instance} {}", point.time, point.value);
@@ -26,9 +26,24 @@
 //! # }
 //! ```
 //!
-//! They are the numbers that `mmv-archive report` prints. [`MetricSeries`] also has values and
-//! quantiles of histograms, and other windows; [`replay`] several metrics at once, derived ones,
-//! texts and exact integers.
+//! They are the numbers that `mmv-archive report` prints. Without `rates()` they are values;
+//! [`MetricSeries`] also has quantiles of histograms, and other windows; [`replay`] several metrics
+//! at once, derived ones, texts and exact integers.
+//!
+//! A single archive is opened by its base name or by one of its files:
+//!
+//! ```no_run
+//! use pcp_archive::Archive;
+//!
+//! # fn main() -> pcp_archive::Result<()> {
+//! let archive = Archive::open("archives/web1/20261126.18.00")?;
+//! println!("{}: {} to {}", archive.label().hostname, archive.start(), archive.end());
+//! for metric in archive.metadata().metrics() {
+//!     println!("{} in {}", metric.display_name(), metric.desc.units);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! An archive that is written, with host and time zone of this machine:
 //!
@@ -37,7 +52,7 @@
 //!
 //! use pcp_archive::{ArchiveWriter, Timestamp, Units};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> pcp_archive::Result<()> {
 //! let mut writer = ArchiveWriter::create("out/20261126")?;
 //! let requests = writer.counter::<u64>("acme.requests").units(Units::count()).add()?;
 //! let disks = writer.instances(["sda", "sdb"])?;

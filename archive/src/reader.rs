@@ -311,6 +311,11 @@ impl Archive {
         self.label.version
     }
 
+    /// Returns the start of the archive, from its label.
+    pub const fn start(&self) -> Timestamp {
+        self.label.start
+    }
+
     /// Returns the time of the last record that is whole; without one that of the label.
     pub const fn end(&self) -> Timestamp {
         self.end

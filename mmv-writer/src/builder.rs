@@ -75,7 +75,7 @@ impl<'r> IndomBuilder<'r> {
 
     /// Adds fixed instances whose numbers follow from their names: a name has the same number
     /// in every run, whatever other names there are.
-    pub fn names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+    pub fn names<N: AsRef<str>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.spec.add_names(names);
         self
     }

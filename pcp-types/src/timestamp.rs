@@ -1,7 +1,7 @@
 //! Moments (`struct timespec` in PCP 6 and later).
 
 use std::fmt;
-use std::ops::Add;
+use std::ops::{Add, Sub};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::Error;
@@ -104,6 +104,15 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    /// As [`Timestamp::saturating_sub`].
+    fn sub(self, duration: Duration) -> Self {
+        self.saturating_sub(duration)
+    }
+}
+
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         match time.duration_since(UNIX_EPOCH) {
@@ -153,6 +162,9 @@ mod tests {
 
     #[test]
     fn moments_beyond_the_ends_saturate() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Timestamp::EPOCH + second - second, Timestamp::EPOCH);
+        assert_eq!(Timestamp::MIN - second, Timestamp::MIN);
         assert_eq!(Timestamp::MAX.saturating_add(Duration::from_secs(1)), Timestamp::MAX);
         assert_eq!(Timestamp::from_nanos(i128::MIN).seconds(), i64::MIN);
     }

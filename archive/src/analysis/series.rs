@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use pcp_types::parse_interval;
-use pcp_types::printable::line;
 
 use super::replay::{Replay, ReplaySelection, Sample, times};
-use crate::{Archive, ArchiveSet, Error, IndomHistory, InstanceId, Metadata, Source, Timestamp};
+pub use crate::error::series::SeriesError;
+use crate::{Archive, ArchiveSet, IndomHistory, InstanceId, Metadata, Source, Timestamp};
 
 /// Time between two points unless another is asked for, as in `mmv-archive report`.
 const DEFAULT_INTERVAL: &str = "1s";
@@ -50,35 +50,6 @@ pub struct SeriesPoint {
     /// In [the units of the metric](crate::MetricDesc::units), a rate in these per second; a rate
     /// of a counter of time is a plain number, the utilisation.
     pub value: f64,
-}
-
-/// The reason why a series has no answer.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the fields are those of the message above each variant")]
-pub enum SeriesError {
-    /// The archive has no metric of this name. `nearest` is the name most like it.
-    #[error("no metric {}{}", line(name), suggestion(nearest.as_deref()))]
-    UnknownMetric { name: String, nearest: Option<String> },
-    /// The name is a branch or a pattern for several metrics.
-    #[error("{} stands for {count} metrics; name one of them", line(name))]
-    SeveralMetrics { name: String, count: usize },
-    /// The values are texts, events or bytes, which [`Replay`] returns.
-    #[error("the values of metric {} are no numbers; read them with replay", line(name))]
-    NotNumbers { name: String },
-    /// Quantiles were asked for of something else than a histogram.
-    #[error("metric {} is no histogram, which a quantile needs", line(name))]
-    NotHistogram { name: String },
-    /// A text is no interval, such as "5min", or not longer than 0.
-    #[error("\"{}\" is not an interval; expected a positive one such as \"5min\"", line(text))]
-    Interval { text: String },
-    /// The archive cannot be read.
-    #[error(transparent)]
-    Archive(#[from] Error),
-}
-
-fn suggestion(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!("; the nearest name is {}", line(name)))
 }
 
 impl Archive {
@@ -134,8 +105,10 @@ impl<'a> MetricSeries<'a> {
         self
     }
 
-    /// Returns the points of the last part of the archive, in the order of time and instance
-    /// names. The first one is an interval after the start of that part.
+    /// Returns the points of the last part of the archive, such as "5min", in the order of time and
+    /// instance names. The first one is an interval after the start of that part. For a length that
+    /// is a [`Duration`], ask [`between`](Self::between) `archive.end() - length` and
+    /// `archive.end()`.
     ///
     /// # Errors
     ///
@@ -272,6 +245,7 @@ mod tests {
     use test_archives::{Builder, TestArchive, at};
 
     use super::*;
+    use crate::Error;
 
     fn shop() -> TestArchive {
         Builder::new()
@@ -314,6 +288,25 @@ mod tests {
         let set = ArchiveSet::open([made.base()]).unwrap();
         let queue = set.series("shop.queue").unwrap().between(at(10), at(12)).unwrap();
         assert_eq!(texts(&queue), ["10 - 7"]);
+    }
+
+    #[test]
+    fn errors_of_questions_are_errors_of_the_crate() {
+        let made = shop();
+        let archive = Archive::open(made.base()).unwrap();
+        let rates = |name: &str| -> crate::Result<Vec<SeriesPoint>> {
+            Ok(archive.series(name)?.rates().last("10s")?)
+        };
+        assert!(rates("shop.orders").is_ok());
+        let error = rates("shop.order").unwrap_err();
+        assert!(matches!(error, Error::Series(_)));
+        let text = "no metric shop.order; the nearest name is shop.orders";
+        assert_eq!(error.to_string(), text);
+        // As `main` prints it.
+        assert_eq!(format!("{error:?}"), text);
+        let no_data = Error::NoData { path: made.base().to_owned() };
+        let error = Error::from(SeriesError::Archive(no_data));
+        assert!(matches!(error, Error::NoData { .. }));
     }
 
     #[test]

@@ -355,7 +355,7 @@ impl ArchiveWriter {
     /// # Errors
     ///
     /// As [`set_instances`](Self::set_instances).
-    pub fn instances<N: Into<String>>(
+    pub fn instances<N: AsRef<str>>(
         &mut self,
         names: impl IntoIterator<Item = N>,
     ) -> Result<InDom> {
@@ -372,7 +372,7 @@ impl ArchiveWriter {
     ///
     /// [`Error::UnknownInDom`] unless [`instances`](Self::instances) returned the domain;
     /// [`Error::Encode`] for a name with a NUL.
-    pub fn set_instances<N: Into<String>>(
+    pub fn set_instances<N: AsRef<str>>(
         &mut self,
         indom: InDom,
         names: impl IntoIterator<Item = N>,
@@ -380,7 +380,7 @@ impl ArchiveWriter {
         let Some(members) = self.keyed.domains.get_mut(&indom) else {
             return Err(Error::UnknownInDom { indom });
         };
-        let instances = members.replace(names.into_iter().map(Into::into))?;
+        let instances = members.replace(names.into_iter().map(|name| name.as_ref().to_owned()))?;
         self.declare_indom(indom, &instances)
     }
 
@@ -511,7 +511,7 @@ mod tests {
 
     fn shop(directory: &tempfile::TempDir) -> Shop {
         let mut writer = ArchiveWriter::create(directory.path().join("new/shop")).unwrap();
-        let products = writer.instances(["anvils", "rockets"]).unwrap();
+        let products = writer.instances(["anvils", "rockets"].iter()).unwrap();
         let sold = writer
             .counter::<u64>("shop.sold")
             .instances(products)

@@ -50,8 +50,8 @@ impl IndomSpec {
     }
 
     /// Adds instances whose numbers follow from their names.
-    pub(crate) fn add_names<N: Into<String>>(&mut self, names: impl IntoIterator<Item = N>) {
-        self.instances.extend(names.into_iter().map(|name| (None, name.into())));
+    pub(crate) fn add_names<N: AsRef<str>>(&mut self, names: impl IntoIterator<Item = N>) {
+        self.instances.extend(names.into_iter().map(|name| (None, name.as_ref().to_owned())));
     }
 
     /// Adds instances whose numbers are their positions.

@@ -122,7 +122,7 @@ fn a_value_counts_before_and_after_publication_in_the_same_cell() {
 fn handles_of_instances_are_found_by_position_name_and_number() {
     let directory = directory();
     let registry = registry(&directory);
-    let cpus = registry.indom("cpus").names(["cpu0", "cpu1"]).build().unwrap();
+    let cpus = registry.indom("cpus").names(["cpu0", "cpu1"].iter()).build().unwrap();
     let busy = registry.counter("busy").build_instances(&cpus).unwrap();
     busy.get(0).unwrap().add(1);
     busy.by_name("cpu1").unwrap().add(2);
