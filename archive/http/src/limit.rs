@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, yield_now};
 use tokio::time::timeout;
 
 /// Minimum idle time before a connection may be closed for a new one. A full set of places can be
@@ -68,10 +68,19 @@ impl Limit {
     /// Waits for a place for a new connection, and returns `None` if all connections are busy. Only
     /// one task at a time may wait.
     pub(crate) async fn place(self: &Arc<Self>) -> Option<Arc<ConnectionPlace>> {
+        let mut are_requests_read = false;
         while self.is_full() {
             let idle = self.inner().longest_idle()?;
             if idle < GRACE {
                 let _ = timeout(GRACE.saturating_sub(idle), self.closed.notified()).await;
+                continue;
+            }
+            // On a busy machine this thread may not have run since a request arrived. It is told of
+            // requests in one turn of the runtime, and reads them in the next.
+            if !are_requests_read {
+                yield_now().await;
+                yield_now().await;
+                are_requests_read = true;
                 continue;
             }
             self.close_idle();
@@ -166,6 +175,7 @@ impl Drop for Busy {
 mod tests {
     use std::future::pending;
 
+    use tokio::net::UnixStream;
     use tokio::runtime::Builder;
     use tokio::task::{JoinHandle, spawn};
     use tokio::time::timeout;
@@ -173,7 +183,7 @@ mod tests {
     use super::*;
 
     fn run(test: impl Future<Output = ()>) {
-        Builder::new_current_thread().enable_time().build().unwrap().block_on(test);
+        Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
     }
 
     /// A connection that lasts until it is closed.
@@ -208,6 +218,28 @@ mod tests {
             drop(third);
             assert!(limit.place().await.is_some());
             assert!(tasks[2].is_finished() && !tasks[0].is_finished() && !tasks[1].is_finished());
+        });
+    }
+
+    #[test]
+    fn request_that_arrived_while_the_thread_did_not_run_is_read_first() {
+        run(async {
+            let limit = Limit::new(1);
+            let place = limit.place().await.unwrap();
+            let (peer, socket) = UnixStream::pair().unwrap();
+            let kept = Arc::clone(&place);
+            let task = spawn(async move {
+                socket.readable().await.unwrap();
+                let _busy = kept.busy();
+                pending::<()>().await;
+            });
+            place.set_task(task.abort_handle());
+            drop(place);
+            yield_now().await;
+            peer.try_write(b"GET").unwrap();
+            std::thread::sleep(2 * GRACE);
+            assert!(limit.place().await.is_none());
+            assert!(!task.is_finished());
         });
     }
 
