@@ -68,6 +68,20 @@ fn errors_of_the_libraries_are_non_exhaustive() {
     assert!(errors >= 8, "only {errors} errors");
 }
 
+/// A program has paths as texts, or of its own.
+#[test]
+fn paths_are_taken_in_any_form() {
+    for (crate_name, root) in
+        [("mmv-writer", "mmv-writer/src/lib.rs"), ("pcp-archive", "archive/src/lib.rs")]
+    {
+        let found = surface::describe(crate_name, &workspace().join(root));
+        for line in found.lines() {
+            let is_borrowed = line.contains(": &Path,") || line.contains(": &Path)");
+            assert!(!is_borrowed, "not `impl AsRef<Path>`: {line}");
+        }
+    }
+}
+
 /// A user can know the root of a crate.
 #[test]
 fn roots_of_the_libraries_have_few_names() {

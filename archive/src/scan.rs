@@ -76,6 +76,8 @@ mod damage;
 pub(crate) mod extremes;
 pub mod histogram;
 mod instances;
+// Public in `internal`, for our commands.
+#[doc(hidden)]
 pub mod programs;
 mod router;
 pub(crate) mod segments;

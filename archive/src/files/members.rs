@@ -28,8 +28,8 @@ pub enum Compression {
 
 impl Compression {
     /// Returns the compression that a file's suffix means (`src/libpcp/src/io.c`).
-    pub fn from_path(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
+    pub fn from_path(path: impl AsRef<Path>) -> Option<Self> {
+        match path.as_ref().extension()?.to_str()? {
             "xz" | "lzma" => Some(Self::Xz),
             "bz2" | "bz" => Some(Self::Bzip2),
             "gz" | "Z" | "z" => Some(Self::Gzip),

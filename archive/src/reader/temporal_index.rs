@@ -50,8 +50,8 @@ impl TemporalIndex {
     ///
     /// [`Error::Io`](crate::Error::Io); [`Error::Corrupt`](crate::Error::Corrupt)
     /// for a damaged label.
-    pub fn open(file: &Path) -> Result<(ArchiveLabel, Self)> {
-        let mut file = RecordFile::open(file)?;
+    pub fn open(file: impl AsRef<Path>) -> Result<(ArchiveLabel, Self)> {
+        let mut file = RecordFile::open(file.as_ref())?;
         let label = file.read_label(Role::Index)?;
         let (entries, has_more) = file.read_index(label.version)?;
         let index = Self::parse(&label, &entries, has_more);

@@ -83,11 +83,12 @@ pub fn compress_volumes(base: impl AsRef<Path>, compression: Compression) -> Res
 /// file whose name ends in `.unfinished`, which must be removed before the volume
 /// can be compressed.
 pub fn compress_volume(
-    plain: &Path,
+    plain: impl AsRef<Path>,
     compression: Compression,
     effort: Effort,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<PathBuf>> {
+    let plain = plain.as_ref();
     let name = plain.with_extension_added(compression.suffix());
     // No archive has a member with this ending.
     let unfinished = name.with_extension_added("unfinished");

@@ -41,11 +41,12 @@ const STEP: u64 = 8 << 20;
 /// [`Error::Io`]; [`Error::Exists`] for a file that is there already.
 pub fn recompress(
     archive: &Archive,
-    to: &Path,
+    to: impl AsRef<Path>,
     compression: Option<Compression>,
     effort: Effort,
     watch: &mut dyn FnMut(u64),
 ) -> Result<Option<Summary>> {
+    let to = to.as_ref();
     let files = MemberFiles::list(archive.base())?;
     let (Some(metadata), Some(own_index)) = (&files.metadata, &files.index) else {
         return Ok(None);
