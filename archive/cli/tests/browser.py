@@ -605,9 +605,9 @@ def incident(browser):
             continue
         first, last = page.evaluate(AT, [1, "", [60.5, 105.5]])
         check(first == 0 and near(last, 40), f"40 failures a second, from none: {first} {last}")
-        before, during, after = page.evaluate(AT, [2, "endpoint=/submit", [60.5, 105.5, 150.5]])
+        before, during, after = page.evaluate(AT, [2, "/submit", [60.5, 105.5, 150.5]])
         check(near(during / before, 16, 0.1) and near(after, before), f"p99 is 16 times as high: {before} {during} {after}")
-        before, during = page.evaluate(AT, [2, "endpoint=/poll", [60.5, 105.5]])
+        before, during = page.evaluate(AT, [2, "/poll", [60.5, 105.5]])
         check(near(before, during), f"of the other endpoint it is not: {before} {during}")
         edges = page.evaluate(AT, [3, "", [88.5, 92.5, 117.5, 122.5]])
         check([one > 100 for one in edges] == [False, True, True, False], f"30 s long: {edges}")

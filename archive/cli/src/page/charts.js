@@ -167,10 +167,10 @@ class Figure {
     const pixels = (series) => reduce(series, from, to, width);
     const of = (group, side) => group.series.find((series) => series.side === side);
     const lines = [];
-    const add = (name, color, dash, side, reduced, valueAt) => {
+    const add = (name, color, dash, side, reduced, valueAt, title = name) => {
       const prefix = data.sides.length > 1 && !chart.base ? data.sides[side].name : '';
-      const text = [prefix, name].filter(Boolean).join(' ');
-      lines.push({ name: text, color, dash, side, walls: walls[sides.indexOf(side)], reduced, valueAt });
+      const withSide = (text) => [prefix, text].filter(Boolean).join(' ');
+      lines.push({ name: withSide(name), title: withSide(title), color, dash, side, walls: walls[sides.indexOf(side)], reduced, valueAt });
     };
     if (chart.base) groups = groups.filter((group) => of(group, chart.side) && of(group, chart.other));
     const made = (group, side) => (chart.base
@@ -190,7 +190,7 @@ class Figure {
         // Of two names with one color the second is dashed.
         const dash = shown.length > 1 ? side : used.get(color) ?? 0;
         used.set(color, dash + 1);
-        add(group.name, color, dashOf(dash), side, made(group, side), (at) => value(group, side, at));
+        add(chart.short(group.name), color, dashOf(dash), side, made(group, side), (at) => value(group, side, at), group.name);
       }
     });
     const rest = groups.slice(top), scratch = empty(width);
@@ -274,9 +274,9 @@ class Figure {
         entries.push({ isScale: true, color: '', dash: [], text: '1 to ' + numberText(most) + ' in ' + unitText(heat.step, 'sec') });
       }
     } else {
-      for (const { color, dash, name, valueAt } of this.lines || []) {
+      for (const { color, dash, name, title, valueAt } of this.lines || []) {
         const text = inside ? (name && ': ') + this.valueText(valueAt(view.cursor)) : '';
-        if (name + text) entries.push({ color: colorOf(color), dash, text: name + text });
+        if (name + text) entries.push({ color: colorOf(color), dash, text: name + text, title: title + text });
       }
     }
     while (this.legend.children.length > entries.length) this.legend.lastChild.remove();
@@ -292,7 +292,8 @@ class Figure {
       span.firstChild.style.background = entry.isScale ? 'linear-gradient(to right,' + colors + ')' : '';
       span.firstChild.style.borderTopColor = entry.color;
       span.firstChild.style.borderTopStyle = entry.dash.length ? 'dashed' : 'solid';
-      if (span.lastChild.data !== entry.text) span.lastChild.data = span.title = entry.text;
+      if (span.lastChild.data !== entry.text) span.lastChild.data = entry.text;
+      span.title = entry.title ?? entry.text;
     });
   }
 

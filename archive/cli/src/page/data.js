@@ -130,6 +130,16 @@ class Chart {
     return this.known;
   }
 
+  // An instance in the legend: the values of its labels alone, if all are called after the same ones.
+  short(instance) {
+    if (this.compared !== this.instances.size) {
+      this.compared = this.instances.size;
+      const names = new Set([...this.instances].map(labelNames));
+      this.isLabelled = names.size === 1 && !names.has('');
+    }
+    return this.isLabelled ? instance.split(',').map((pair) => pair.slice(pair.indexOf('=') + 1)).join() : instance;
+  }
+
   isRate(raw) {
     return Boolean(this.metric.rate_units) && !raw;
   }
@@ -410,6 +420,12 @@ const exactly = (value) => ({ low: value, high: value, mean: value });
 // the pixel is joined to what came earlier.
 function wallAfter(walls, x, isStart, near) {
   return walls.find((wall) => wall > (isStart ? x + 1 + near : x - near)) ?? Infinity;
+}
+
+// The names of the labels after which an instance is called; empty if it is not.
+function labelNames(instance) {
+  const pairs = instance.split(',');
+  return pairs.every((pair) => /^\w+=./.test(pair)) ? pairs.map((pair) => pair.split('=', 1)[0]).join() : '';
 }
 
 // The instances, those with the largest means in a window first, of all archives together.
