@@ -1,7 +1,8 @@
 //! The length of what the usual commands print of an incident, without options beside the archive.
 //!
-//! `ci/bench length` prints the table.
+//! `ci/bench length [PROGRAM]` prints the table, with what another `mmv-archive` prints beside it.
 
+use std::env;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -28,9 +29,10 @@ const COMMANDS: [Limit; 10] = [
     (&["plot", "mmv.jobs"], 100),
 ];
 
-/// Returns the lines and the characters that a command prints, and those of the longest line.
-fn measure(base: &Path, words: &[&str]) -> [usize; 3] {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+/// Returns the lines and the characters that a command of a program prints, and those of the longest
+/// line.
+fn measure(program: &Path, base: &Path, words: &[&str]) -> [usize; 3] {
+    let mut command = Command::new(program);
     let (name, others) = words.split_first().unwrap();
     command.arg(name).arg(base).args(others);
     let width = WIDTH.to_string();
@@ -44,12 +46,23 @@ fn measure(base: &Path, words: &[&str]) -> [usize; 3] {
 #[test]
 fn usual_commands_print_few_lines_that_fit_a_terminal() {
     let (_directory, base) = incident::jobs();
-    let mut table = format!("{:<28}{:>6}{:>12}{:>8}\n", "command", "lines", "characters", "widest");
+    let own = Path::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    let other = env::var_os("MMV_BEFORE");
+    let mut table = format!("{:<28}{:>6}{:>12}{:>8}", "command", "lines", "characters", "widest");
+    if other.is_some() {
+        write!(table, "{:>20}{:>12}{:>8}", "lines of the other", "characters", "widest").unwrap();
+    }
+    table.push('\n');
     let mut too_long = Vec::new();
     for (words, most) in COMMANDS {
-        let [lines, characters, widest] = measure(&base, words);
+        let [lines, characters, widest] = measure(own, &base, words);
         let name = words.join(" ");
-        writeln!(table, "{name:<28}{lines:>6}{characters:>12}{widest:>8}").unwrap();
+        write!(table, "{name:<28}{lines:>6}{characters:>12}{widest:>8}").unwrap();
+        if let Some(other) = &other {
+            let [lines, characters, widest] = measure(Path::new(other), &base, words);
+            write!(table, "{lines:>20}{characters:>12}{widest:>8}").unwrap();
+        }
+        table.push('\n');
         // A line of `info` is the path of the archive.
         let is_wide = words[0] != "info" && widest > WIDTH;
         if lines > most || is_wide {

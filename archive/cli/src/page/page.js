@@ -451,7 +451,9 @@ class Page {
     byId('count').textContent = found.length + ' of ' + this.charts.length + (found.length > MOST_LISTED ? ', the first ' + MOST_LISTED + ':' : '');
     this.listed = found.slice(0, MOST_LISTED);
     this.items = new Map(this.listed.map((chart) => {
-      const item = this.items.get(chart) ?? element('li', { role: 'button', tabindex: '0' }, chart.name);
+      const item = this.items.get(chart) ?? element('li', { role: 'button', tabindex: '0' });
+      // A name is broken between its words.
+      if (!item.firstChild) for (const part of chart.name.split(/(?<=[._[,])/)) item.append(part, element('wbr'));
       if (item.title !== chart.metric.help) item.title = chart.metric.help;
       item.classList.toggle('shown', shown.has(chart));
       return [chart, item];
