@@ -157,13 +157,38 @@ pub(crate) fn warn_of_unknown_instances(
     unknown.len()
 }
 
+/// The most branches that a message lists.
+const MAX_BRANCHES: usize = 5;
+
+/// Returns a message with the branches of an archive that can be named, programs first.
+fn choices(metadata: &Metadata) -> String {
+    let names: Vec<&str> = metadata.subtree("").map(|(name, _)| name).collect();
+    let is_machinery = |name: &&str| order::is_unnamed_machinery(name, &[]);
+    let (others, mut first): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_machinery);
+    first.extend(others);
+    let mut branches: Vec<&str> = first.into_iter().map(order::branch).collect();
+    branches.dedup();
+    let more = branches.len().saturating_sub(MAX_BRANCHES);
+    branches.truncate(MAX_BRANCHES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let branches = branches.join(", ");
+    format!("name metrics or a branch of them; this archive has {branches}{more}")
+}
+
 /// Selects metrics by name and derives others; warns of names that the archive
 /// does not have.
+///
+/// # Errors
+///
+/// If there are neither names nor expressions, with branches that can be named.
 pub(crate) fn select_with_derived<'a>(
     mut selection: replay::ReplaySelection<'a>,
     names: &[String],
     expressions: &[String],
 ) -> Result<replay::ReplaySelection<'a>, Failure> {
+    if names.is_empty() && expressions.is_empty() {
+        return Err(Failure::Usage(choices(selection.metadata())));
+    }
     let (files, expressions): (Vec<_>, Vec<_>) =
         expressions.iter().partition(|text| is_definition_file(text));
     for path in files {

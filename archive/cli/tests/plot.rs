@@ -153,6 +153,18 @@ fn a_branch_has_as_many_charts_as_fit() {
 }
 
 #[test]
+fn without_a_metric_the_branches_are_named() {
+    let (_directory, base) = programs::shop(true);
+    for command in ["report", "plot"] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+        let output = program.arg(command).arg(&base).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains("name metrics or a branch of them; this archive has mmv.shop"), "{text}");
+    }
+}
+
+#[test]
 fn what_cannot_be_plotted_is_an_error() {
     let (_directory, base) = archive();
     let status = |arguments: &[&str]| plot(&base, arguments).status.code();

@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 
     /// Metrics to plot: names, branches of the name space, or patterns such as "disk.*.read", also
     /// with labels: "mmv.shop.requests{code=~'5..'}"
-    #[arg(required_unless_present = "expressions", value_name = "METRIC")]
+    #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
     /// Also plot a derived metric, or define those of a file, as for report: "free = 100 * mem.free

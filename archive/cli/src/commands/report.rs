@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
 
     /// Metrics to report: names, branches of the name space, or patterns such as "disk.*.read",
     /// also with labels: "mmv.shop.requests{code=~'5..'}"
-    #[arg(required_unless_present = "expressions", value_name = "METRIC")]
+    #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
     /// Also report a derived metric: "free = 100 * mem.free / mem.total",
