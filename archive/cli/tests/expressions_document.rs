@@ -67,9 +67,9 @@ fn an_error_names_the_nearest_form() {
     let archive = archive();
     let forms = "mmv.shop.latency is a histogram; write p99(mmv.shop.latency) for a quantile, \
                  below(100ms, mmv.shop.latency) for the part of its values up to a limit, or \
-                 sum(rate(mmv.shop.latency.bucket)) for their rate";
+                 rate(mmv.shop.latency) for their number per second";
     for (expression, expected) in [
-        ("rate(mmv.shop.latency)", forms),
+        ("delta(mmv.shop.latency)", forms),
         ("mmv.shop.latency * 2", forms),
         ("max_over(mmv.shop.latency)", forms),
         ("max_over(mmv.shop.orders)", "which takes levels; write max_over(rate(NAME))"),

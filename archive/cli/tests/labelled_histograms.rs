@@ -137,6 +137,9 @@ fn expressions_have_quantiles_and_the_part_below_a_limit() {
     for (expression, expected) in [
         ("p50(web.latency)", "4.5,12"),
         ("below(7us, web.latency)", "0.9,0.2"),
+        ("rate(web.latency)", "10,10"),
+        ("sum by (path) (rate(web.latency))", "10,10"),
+        (r#"rate(web.latency{path="/b"})"#, "10"),
         (r#"100 * below(0.007ms, web.latency{path="/b"})"#, "20"),
         ("web.latency.sum / sum(web.latency.sum)", "0.3125,0.6875"),
         ("p99(web.latency) > 10us", "0,1"),

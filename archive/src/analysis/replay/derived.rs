@@ -393,6 +393,7 @@ impl NameResolver for Names<'_, '_> {
         }
         let (counts, sum) = operands_of(&histogram, buckets.as_ref(), self.operands);
         let value = match part {
+            HistogramPart::Rate => HistogramValue::Rate,
             HistogramPart::Quantile(rank) => HistogramValue::Quantile(rank),
             HistogramPart::Below(limit, units) => {
                 HistogramValue::Below(histogram.in_own_units(limit, units)?)

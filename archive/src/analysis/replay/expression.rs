@@ -37,6 +37,7 @@
 //! | `rescale(x, "Mbyte")` | in other units of the same dimension |
 //! | `quantile(0.99, h)` | the quantile, from 0 to 1, of what histogram h counted since the moment before; h as `mmv.shop.latency` or with `.bucket`, and with labels if it has some |
 //! | `p99(h)`, `p99.9(h)` | the same as `quantile(0.99, h)` |
+//! | `rate(h)` | the values per second that histogram h counted. A bucket is logged from its first value on, which the rates of h.bucket lack and this has |
 //! | `below(100ms, h)` | the part, from 0 to 1, of what histogram h counted since the moment before that is at most 100 ms; within the bucket of the limit in proportion |
 //! | `max_over(x)` `min_over(x)` `avg_over(x)` | the greatest, least and mean, of each instance, of the values that a metric was logged with since the moment before; of an expression its values at each time at which a metric in it was logged, where `rate` and `p99` compare with the time before that; x is no counter |
 //! | `topk(3, x)` | of the instances of x those with the 3 largest values |
@@ -265,7 +266,7 @@ pub enum Problem {
     /// A histogram where a number is needed.
     #[error(
         "{0} is a histogram; write p99({0}) for a quantile, below(100ms, {0}) for the part of its \
-         values up to a limit, or sum(rate({0}.bucket)) for their rate"
+         values up to a limit, or rate({0}) for their number per second"
     )]
     Histogram(String),
     /// A name that is not that of a histogram.

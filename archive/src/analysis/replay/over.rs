@@ -243,6 +243,7 @@ mod tests {
         let p99 = value("p99(m.latency)", 2, 3);
         assert_eq!(value("max_over(p99(m.latency))", 1, 4), p99);
         assert!(value("min_over(p99(m.latency))", 1, 4) < p99);
+        assert_eq!(value("max_over(rate(m.latency))", 1, 4), Some(30.0));
     }
 
     #[test]

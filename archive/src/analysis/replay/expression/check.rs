@@ -53,6 +53,8 @@ pub(crate) type Limited = (Operand, Option<Vec<InstanceId>>);
 /// A statistic of the values a histogram counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HistogramPart {
+    /// The number of values per second.
+    Rate,
     Quantile(f64),
     /// The fraction of the values that are at most this, in these units.
     Below(f64, Units),
@@ -227,7 +229,12 @@ impl TypeChecker<'_> {
             NodeKind::Binary(operator, left, right) => self.binary(node.at, *operator, left, right),
             NodeKind::Choice(parts) => self.choice(node.at, parts),
             NodeKind::Instances(inner, filter) => self.instances(node.at, inner, filter),
-            NodeKind::Call(function, inner) => self.call(node.at, *function, inner),
+            NodeKind::Call(function, inner) => match self.histogram_in(inner) {
+                Some(of) if *function == Function::Rate => {
+                    self.histogram(node.at, HistogramPart::Rate, &of)
+                }
+                _ => self.call(node.at, *function, inner),
+            },
             NodeKind::Rescale(inner, units) => self.rescale(node.at, inner, *units),
             NodeKind::Quantile(rank, of) => {
                 self.histogram(node.at, HistogramPart::Quantile(*rank), of)
@@ -322,11 +329,25 @@ impl TypeChecker<'_> {
         Ok(Term { action, value_type, semantics, units, indom })
     }
 
+    /// Returns the selector of a part that is a histogram, with labels or without, and no metric.
+    fn histogram_in(&self, node: &Node) -> Option<Selector> {
+        let selector = match &node.kind {
+            NodeKind::Metric(name) => Selector::of_name(name),
+            NodeKind::Limited(_, Limit::Labels(selector)) => selector.clone(),
+            _ => return None,
+        };
+        let name = selector.name();
+        let is_histogram =
+            self.scope.desc(name).is_none() && self.scope.desc(&format!("{name}.bucket")).is_some();
+        is_histogram.then_some(selector)
+    }
+
     /// Checks a statistic of a histogram, which compares two moments itself.
     fn histogram(&mut self, at: usize, part: HistogramPart, of: &Selector) -> Result<Term, Flaw> {
         let flaw = |problem| Flaw::new(at, problem);
         if self.within.is_some() {
             return Err(flaw(Problem::Nested(match part {
+                HistogramPart::Rate => "rate",
                 HistogramPart::Quantile(_) => "quantile",
                 HistogramPart::Below(..) => "below",
             })));

@@ -1,6 +1,10 @@
 //! Quantiles of counts, and their names.
 
+use test_archives::{Builder, at};
+
+use super::super::Expression;
 use super::*;
+use crate::Archive;
 
 fn growth(first: f64, middle: f64, count: f64) -> BucketGrowth {
     let bucket = Bucket { histogram: 0, first, last: Some(2.0 * middle - first) };
@@ -41,4 +45,28 @@ fn part_below_a_limit_includes_part_of_a_bucket() {
         assert!((found - part).abs() < 1e-9, "{limit}: {found}");
     }
     assert_eq!(part_below(&[], 1.0), None, "nothing was counted");
+}
+
+#[test]
+fn rate_has_the_first_count_of_a_bucket_that_comes_later() {
+    let archive = Builder::new()
+        .metric("m.latency.bucket", "u64 counter count")
+        .numbered_instances("m.latency.bucket", [(4, "4..5"), (9, "16..19")])
+        .labels("m.latency.bucket", &[("histogram", "microsec")])
+        .domain_labels("m.latency.bucket", &[("bucket_max", 30), ("bucket_precision", 2)])
+        .row(1, [("m.latency.bucket[4..5]", 10)])
+        .row(2, [("m.latency.bucket[4..5]", 20)])
+        .row(3, [("m.latency.bucket[4..5]", 30), ("m.latency.bucket[16..19]", 5)])
+        .row(4, [("m.latency.bucket[4..5]", 30), ("m.latency.bucket[16..19]", 7)])
+        .finish();
+    let archive = Archive::open(&archive).unwrap();
+    let value = |expression: &str, since: i64| {
+        let mut selection = Replay::open(&archive);
+        selection.derive(&expression.parse::<Expression>().unwrap()).unwrap();
+        let replay = selection.load().unwrap();
+        let sample = replay.at_since(at(since + 1), at(since)).unwrap();
+        sample.values[0].first().and_then(|(_, value)| value.as_f64())
+    };
+    assert_eq!([1, 2, 3].map(|since| value("rate(m.latency)", since)), [10.0, 15.0, 2.0].map(Some));
+    assert_eq!(value("sum(rate(m.latency.bucket))", 2), Some(10.0), "of the other bucket alone");
 }
