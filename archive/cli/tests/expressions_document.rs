@@ -73,10 +73,7 @@ fn an_error_names_the_nearest_form() {
         ("mmv.shop.latency * 2", forms),
         ("max_over(mmv.shop.latency)", forms),
         ("max_over(mmv.shop.orders)", "which takes levels; write max_over(rate(NAME))"),
-        (
-            "rate(max_over(mmv.shop.queue))",
-            "max_over() cannot be used within rate() or delta()",
-        ),
+        ("rate(max_over(mmv.shop.queue))", "max_over() cannot be used within rate() or delta()"),
         ("p99(mmv.shop.orders)", "no histogram mmv.shop.orders in the archive"),
     ] {
         let output = report(&archive, expression);

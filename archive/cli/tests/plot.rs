@@ -160,7 +160,10 @@ fn without_a_metric_the_branches_are_named() {
         let output = program.arg(command).arg(&base).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let text = String::from_utf8(output.stderr).unwrap();
-        assert!(text.contains("name metrics or a branch of them; this archive has mmv.shop"), "{text}");
+        assert!(
+            text.contains("name metrics or a branch of them; this archive has mmv.shop"),
+            "{text}"
+        );
     }
 }
 

@@ -290,7 +290,8 @@ impl Table {
             place = places.end;
             let of_metric = has_values.get(places.clone()).unwrap_or_default();
             let has_any = of_metric.contains(&true);
-            let of_metric = places.zip(of_metric).filter(|(_, has_values)| **has_values || !has_any);
+            let of_metric =
+                places.zip(of_metric).filter(|(_, has_values)| **has_values || !has_any);
             written.extend(of_metric.map(|(place, _)| place));
         }
         let has_new = written != self.written;

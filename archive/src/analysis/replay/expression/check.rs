@@ -451,9 +451,8 @@ impl TypeChecker<'_> {
             None => vec![None],
             Some(indom) => {
                 let sides = [Some(&left), right.indom.map(|_| &right)];
-                let of_side = |side: &Term| {
-                    side.limit().unwrap_or_else(|| self.scope.instances(indom, None))
-                };
+                let of_side =
+                    |side: &Term| side.limit().unwrap_or_else(|| self.scope.instances(indom, None));
                 let all: BTreeSet<InstanceId> =
                     sides.into_iter().flatten().flat_map(of_side).collect();
                 all.into_iter().map(Some).collect()
@@ -762,10 +761,7 @@ fn type_of_either(one: ValueType, other: ValueType) -> ValueType {
 }
 
 /// Returns the instances that two limits leave.
-fn both(
-    one: Option<Vec<InstanceId>>,
-    other: Option<Vec<InstanceId>>,
-) -> Option<Vec<InstanceId>> {
+fn both(one: Option<Vec<InstanceId>>, other: Option<Vec<InstanceId>>) -> Option<Vec<InstanceId>> {
     match (one, other) {
         (Some(mut one), Some(other)) => {
             one.retain(|id| other.binary_search(id).is_ok());
