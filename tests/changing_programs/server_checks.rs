@@ -78,12 +78,21 @@ pub(super) fn check_histograms(raw: &Reading, reading: &Reading, complaints: &mu
         let bound = bound.parse::<f64>().expect("a bound");
         let Some((metric, "all" | "le")) = metric.rsplit_once('.') else { continue };
         for (at, value) in samples {
-            let buckets = sums.get(&(metric, labels, *at));
-            let below = buckets.into_iter().flatten().filter(|one| one.high as f64 <= bound);
-            let sum = below.fold(0.0, |sum, one| sum + one.count);
-            if sum.total_cmp(value).is_ne() {
+            // Servers cut times to milliseconds, in which there may be several records.
+            let millisecond = at / 1_000_000 * 1_000_000;
+            let span = (metric, labels, millisecond)..(metric, labels, millisecond + 1_000_000);
+            let found: Vec<f64> = sums
+                .range(span)
+                .map(|(_, buckets)| {
+                    let below = buckets.iter().filter(|one| one.high as f64 <= bound);
+                    below.fold(0.0, |sum, one| sum + one.count)
+                })
+                .collect();
+            let is_found = found.iter().any(|sum| sum.total_cmp(value).is_eq());
+            // A histogram without a count has no buckets.
+            if !is_found && !(found.is_empty() && *value == 0.0) {
                 complaints.add(format!(
-                    "{}: {metric}, {instance:?} is {value} at {at}, not {sum}",
+                    "{}: {metric}, {instance:?} is {value} at {at}, not {found:?}",
                     reading.reader
                 ));
             }

@@ -25,6 +25,8 @@ pub(super) fn check_gauges(
     reading: &Reading,
     complaints: &mut Complaints,
 ) {
+    // Archives that are closer to each other are joined.
+    let longest_gap = 3 * record.plan.interval.as_nanos() as i64 + 1_000_000_000;
     for (key, rows) in &reading.samples {
         let samples = raw.samples.get(key).map(Vec::as_slice).unwrap_or_default();
         for (at, value) in rows {
@@ -32,8 +34,10 @@ pub(super) fn check_gauges(
             let after = samples.get(next);
             let before = next.checked_sub(1).and_then(|before| samples.get(before));
             let is_away = record.away.is_some_and(|away| {
-                before.is_none_or(|(before, _)| *before < away.stopped)
-                    && after.is_none_or(|(after, _)| away.stopped < *after && after != at)
+                let begin = before.map_or(i64::MIN, |(before, _)| *before);
+                let end = after.map_or(i64::MAX, |(after, _)| *after);
+                let is_long = end.saturating_sub(begin) > longest_gap;
+                begin < away.stopped && away.stopped < end && end != *at && is_long
             });
             let is_one =
                 [before, after].into_iter().flatten().any(|(_, one)| one.total_cmp(value).is_eq());

@@ -230,6 +230,7 @@ impl Sampler {
         }
         let due = self.with_groups_of_last_values(due);
         let (now, due) = self.harvest(now, due);
+        self.reporter.events.note_sample_time(now.wall);
         self.report_gaps(now);
         if self.ending {
             self.take_last_events();

@@ -81,6 +81,12 @@ impl EventLog {
         self.timestamp = timestamp;
     }
 
+    /// Notes that the values of the tick were read at a later moment, which is the sample's. What is
+    /// noticed after it happened after those values.
+    pub(crate) fn note_sample_time(&mut self, timestamp: Timestamp) {
+        self.timestamp = timestamp;
+    }
+
     /// Begins the time after the last tick. Further events happened after its sample, whose values
     /// do not show them.
     pub(crate) fn end(&mut self) {
@@ -345,6 +351,22 @@ mod tests {
         all.note(EventKind::Stopped, |_| ());
         let times: Vec<_> = all.due().list.iter().map(|event| event.timestamp).collect();
         assert_eq!(times, [at(1_000), at(1_000)]);
+    }
+
+    #[test]
+    fn what_a_sample_at_a_later_moment_does_not_have_happened_after_it() {
+        let at = |nanos| Timestamp::new(100, nanos).unwrap();
+        let mut files = event_log();
+        let mut all = event_log();
+        all.begin(SECOND, at(0));
+        all.note_sample_time(at(500_000));
+        all.clear();
+        all.begin(2 * SECOND, at(900_000));
+        files.begin(SECOND, at(200_000));
+        files.admitted(OsStr::new("app"), None, 1, None);
+        let (events, counts) = files.take();
+        all.add(events, counts);
+        assert_eq!(all.due().list[0].timestamp, at(501_000));
     }
 
     fn take(event_log: &mut EventLog) -> Vec<&'static str> {
