@@ -88,9 +88,10 @@ pub(super) fn check_histograms(raw: &Reading, reading: &Reading, complaints: &mu
                     below.fold(0.0, |sum, one| sum + one.count)
                 })
                 .collect();
-            let is_found = found.iter().any(|sum| sum.total_cmp(value).is_eq());
             // A histogram without a count has no buckets.
-            if !is_found && !(found.is_empty() && *value == 0.0) {
+            let is_empty = found.is_empty() && *value == 0.0;
+            let is_found = found.iter().any(|sum| sum.total_cmp(value).is_eq());
+            if !is_empty && !is_found {
                 complaints.add(format!(
                     "{}: {metric}, {instance:?} is {value} at {at}, not {found:?}",
                     reading.reader
