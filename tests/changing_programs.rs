@@ -77,7 +77,7 @@ fn judge(record: &Record) {
     server_checks::check_view(record, &servers::view(record), &raw, &mut complaints);
     totals::check_summary(record, &ticks, &raw, &mut complaints);
     totals::check_deltas(record, &ticks, &raw, &mut complaints);
-    totals::check_gauges(record, &raw, &readers::gauges(record), &mut complaints);
+    totals::check_gauges(record, &ticks, &raw, &readers::gauges(record), &mut complaints);
     totals::check_quantiles(record, &ticks, &raw, &mut complaints);
     for reading in [pcp::pmrep(record, &raw), pcp::pmval(record, &raw)] {
         let Some(mut reading) = reading else { continue };

@@ -21,23 +21,26 @@ const HALF_BUCKET: f64 = 1.0 / 16.0;
 /// agent.
 pub(super) fn check_gauges(
     record: &Record,
+    ticks: &Ticks,
     raw: &Reading,
     reading: &Reading,
     complaints: &mut Complaints,
 ) {
     // Archives that are closer to each other are joined.
     let longest_gap = 3 * record.plan.interval.as_nanos() as i64 + 1_000_000_000;
+    let away = record.away.filter(|away| {
+        ticks.after(away.stopped).saturating_sub(ticks.before(away.stopped)) > longest_gap
+    });
     for (key, rows) in &reading.samples {
         let samples = raw.samples.get(key).map(Vec::as_slice).unwrap_or_default();
         for (at, value) in rows {
             let next = samples.partition_point(|(sampled, _)| sampled < at);
             let after = samples.get(next);
             let before = next.checked_sub(1).and_then(|before| samples.get(before));
-            let is_away = record.away.is_some_and(|away| {
+            let is_away = away.is_some_and(|away| {
                 let begin = before.map_or(i64::MIN, |(before, _)| *before);
                 let end = after.map_or(i64::MAX, |(after, _)| *after);
-                let is_long = end.saturating_sub(begin) > longest_gap;
-                begin < away.stopped && away.stopped < end && end != *at && is_long
+                begin < away.stopped && away.stopped < end && end != *at
             });
             let is_one =
                 [before, after].into_iter().flatten().any(|(_, one)| one.total_cmp(value).is_eq());
