@@ -25,8 +25,8 @@ use crate::{IndomHistory, InstanceId};
 ///
 /// A text selects the instances that ever had it as their name; if there are none, those whose
 /// name, or the part of it before the first blank, it is or matches as a pattern, and those that
-/// are called after labels with these values, separated by commas; if there are none and the text is a number, those that ever had this number. A domain without a history
-/// has no names.
+/// are called after labels with these values, separated by commas; if there are none and the text
+/// is a number, those that ever had this number. A domain without a history has no names.
 pub fn select_instances(
     texts: &[impl AsRef<str>],
     history: Option<&IndomHistory>,
