@@ -27,10 +27,13 @@ pub(super) fn remove_zeros(
         let segments = record.log.series.get(&of_sum);
         samples.retain(|(at, value)| {
             let is_added = *value == 0.0 && !logged.contains(at);
+            // Last values that are logged late have their zero late as well.
+            let next = logged.range(*at..).next();
+            let is_before_value = next.is_some_and(|next| *next <= *at + LAST_SAMPLE);
             let is_in_life = segments.into_iter().flatten().any(|segment| {
                 let life = &record.log.lives[segment.life];
                 let last = life.ending + LAST_SAMPLE + record.delayed;
-                life.born - STARTING <= *at && *at <= last
+                life.born - STARTING <= *at && (*at <= last || is_before_value)
             });
             if is_added && !is_in_life {
                 complaints.add(format!("{}: {key:?} is 0 at {at}", reading.reader));

@@ -306,7 +306,10 @@ impl Driver {
         match command {
             SamplerCommand::Stop => {
                 if self.settings.reads_ended {
+                    // The next plan may lack the files of processes that have ended.
                     self.sampler.catch_up(self.now());
+                    self.take_last_tick();
+                    return false;
                 }
                 let timeout = self.start.elapsed() + STOP_TIMEOUT;
                 let awaited = self.sampler.finish_loading();
