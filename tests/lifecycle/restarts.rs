@@ -103,7 +103,7 @@ fn restarts_of_the_agent_lose_no_count() {
     let counter: Counter<u64> = registry.counter("count").build().expect("a counter");
     let mut total: u32 = 0;
     for is_killed in [false, true, false] {
-        let mut agent = Agent::start_with(&scratch, &["--interval", "500ms", "--events", "true"]);
+        let mut agent = Agent::start_with(&scratch, &["--interval", "1s", "--events", "true"]);
         for _ in 0..2 {
             counter.add(1000);
             total += 1000;
