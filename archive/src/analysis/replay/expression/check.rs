@@ -447,17 +447,15 @@ impl TypeChecker<'_> {
         let holding_both = type_of_either(left.value_type, right.value_type);
         let value_type = if is_converted { ValueType::Double } else { holding_both };
         let semantics = level_semantics(&left, &right);
-        let instances = match left.indom {
-            None => vec![None],
-            Some(indom) => {
-                let sides = [Some(&left), right.indom.map(|_| &right)];
-                let of_side =
-                    |side: &Term| side.limit().unwrap_or_else(|| self.scope.instances(indom, None));
-                let all: BTreeSet<InstanceId> =
-                    sides.into_iter().flatten().flat_map(of_side).collect();
-                all.into_iter().map(Some).collect()
-            }
+        let all = |_, indom: Option<InDom>| match indom {
+            None => BTreeSet::from([None]),
+            Some(indom) => self.scope.instances(indom, None).into_iter().map(Some).collect(),
         };
+        let mut instances = left.instances(&all);
+        if right.indom.is_some() {
+            instances.extend(right.instances(&all));
+        }
+        let instances = instances.into_iter().collect();
         let left = Converted { term: Box::new(left), conversion: combined.left };
         let right = Converted { term: Box::new(right), conversion: combined.right };
         let action = Action::Or(Box::new([left, right]), instances);
@@ -680,38 +678,6 @@ impl Term {
         Self { action: Action::Metric(operand.place), value_type, semantics, units, indom }
     }
 
-    /// Returns the instances that a selection in the term leaves of its domain, ascending; `None`
-    /// without a selection.
-    fn limit(&self) -> Option<Vec<InstanceId>> {
-        match &self.action {
-            Action::Instances(inner, ids) => both(inner.limit(), Some(ids.clone())),
-            Action::Negative(inner)
-            | Action::Not(inner)
-            | Action::Top(_, inner)
-            | Action::Rescale(inner, _)
-            | Action::Over(_, inner)
-            | Action::Call(Function::Rate | Function::Delta | Function::Instant, inner) => {
-                inner.limit()
-            }
-            Action::Binary { left, right, .. } => both(left.term.limit(), right.term.limit()),
-            Action::OfInterval(_, ids) | Action::Or(_, ids) => {
-                Some(ids.iter().copied().flatten().collect()).filter(|_| self.indom.is_some())
-            }
-            Action::By(_, inner, groups) => {
-                let members = inner.limit()?;
-                let is_member = |member: &InstanceId| members.binary_search(member).is_ok();
-                let of_members = groups.iter().filter(|(member, _)| is_member(member));
-                let limit: BTreeSet<InstanceId> = of_members.map(|(_, group)| *group).collect();
-                Some(limit.into_iter().collect())
-            }
-            Action::Constant(..)
-            | Action::NoValue
-            | Action::Metric(_)
-            | Action::Choice(_)
-            | Action::Call(..) => None,
-        }
-    }
-
     fn collect_operands(&self, operands: &mut Vec<usize>, histograms: &mut Vec<usize>) {
         match &self.action {
             Action::Metric(operand) => operands.push(*operand),
@@ -757,17 +723,6 @@ fn type_of_either(one: ValueType, other: ValueType) -> ValueType {
         (ValueType::I32, ValueType::U32) => ValueType::I64,
         (ValueType::I32 | ValueType::I64, ValueType::U64) => ValueType::Double,
         (_, wider) => wider,
-    }
-}
-
-/// Returns the instances that two limits leave.
-fn both(one: Option<Vec<InstanceId>>, other: Option<Vec<InstanceId>>) -> Option<Vec<InstanceId>> {
-    match (one, other) {
-        (Some(mut one), Some(other)) => {
-            one.retain(|id| other.binary_search(id).is_ok());
-            Some(one)
-        }
-        (one, other) => one.or(other),
     }
 }
 

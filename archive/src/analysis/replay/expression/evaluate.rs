@@ -10,7 +10,7 @@ use super::arithmetic::{binary, compare, constant, growth, is_true, negative, re
 use super::check::{Action, Converted, Term};
 use super::parse::{Function, Operator};
 use crate::analysis::replay::Gaps;
-use crate::{InstanceId, Semantics, Value, ValueType};
+use crate::{InDom, InstanceId, Semantics, Value, ValueType};
 
 /// The values of one metric by instance, ascending; `None` without instances.
 pub type ExpressionValues<'v> = SmallVec<[(Option<InstanceId>, Value<'v>); 1]>;
@@ -69,7 +69,7 @@ impl Bound {
         &self,
         of: &dyn Fn(usize) -> BTreeSet<Option<InstanceId>>,
     ) -> BTreeSet<Option<InstanceId>> {
-        self.root.instances(of)
+        self.root.instances(&|place, _| of(place))
     }
 }
 
@@ -278,12 +278,14 @@ impl Term {
         value.map(|value| (None, value)).into_iter().collect()
     }
 
-    fn instances(
+    /// Returns the instances that the term can have; `of` returns those of an operand by its place
+    /// and domain.
+    pub(super) fn instances(
         &self,
-        of: &dyn Fn(usize) -> BTreeSet<Option<InstanceId>>,
+        of: &dyn Fn(usize, Option<InDom>) -> BTreeSet<Option<InstanceId>>,
     ) -> BTreeSet<Option<InstanceId>> {
         match &self.action {
-            Action::Metric(place) => of(*place),
+            Action::Metric(place) => of(*place, self.indom),
             Action::Negative(inner)
             | Action::Not(inner)
             | Action::Top(_, inner)

@@ -54,8 +54,7 @@ pub(super) enum NodeKind {
     Quantile(f64, Selector),
     /// The fraction of the values of such a histogram that are at most a constant.
     Below(Box<Node>, Selector),
-    /// A function of the values in the interval of a metric, or of those of its instances with
-    /// these labels.
+    /// A function of the values that an expression has within the interval.
     Over(OverFunction, Box<Node>),
     /// A function over the instances with the same values of some labels.
     By(Function, Vec<String>, Box<Node>),
