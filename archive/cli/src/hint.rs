@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pcp_archive::internal::host_directories;
 use pcp_archive::{ArchiveSet, Error};
 
-use crate::text::shown_path;
+use crate::text::{first_of, shown_path};
 
 /// The most names that are listed.
 const MAX_NAMES: usize = 5;
@@ -77,12 +77,7 @@ fn listed(paths: &[PathBuf], wanted: Option<&str>) -> String {
         };
         all.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
     }
-    let more = match all.len().saturating_sub(MAX_NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    all.truncate(MAX_NAMES);
-    all.join(", ") + &more
+    first_of(&all, MAX_NAMES)
 }
 
 /// Formats a path as it can be typed.

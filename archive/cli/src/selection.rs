@@ -16,7 +16,7 @@ use pcp_types::names::selects;
 use crate::Failure;
 use crate::left_out::check_whole_set;
 use crate::order;
-use crate::text::{shown_path, warn};
+use crate::text::{first_of, shown_path, warn};
 
 /// The most names that are proposed for one that does not exist.
 const MAX_SIMILAR: usize = 3;
@@ -79,14 +79,8 @@ fn warn_of_unknown_labels(text: &str, metadata: &Metadata) -> bool {
     true
 }
 
-/// Returns the first of some texts, and the number of the others.
 fn listed(texts: &[impl Borrow<str>]) -> String {
-    let (first, more) = texts.split_at(texts.len().min(MAX_LISTED));
-    match (first.is_empty(), more.len()) {
-        (true, _) => "none at all".to_owned(),
-        (false, 0) => first.join(", "),
-        (false, more) => format!("{} and {more} more", first.join(", ")),
-    }
+    if texts.is_empty() { "none at all".to_owned() } else { first_of(texts, MAX_LISTED) }
 }
 
 /// Warns of a name that selects no metric, and says which are like it.
@@ -168,11 +162,8 @@ fn choices(metadata: &Metadata) -> String {
     first.extend(others);
     let mut branches: Vec<&str> = first.into_iter().map(order::branch).collect();
     branches.dedup();
-    let more = branches.len().saturating_sub(MAX_BRANCHES);
-    branches.truncate(MAX_BRANCHES);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let branches = branches.join(", ");
-    format!("name metrics or a branch of them; this archive has {branches}{more}")
+    let branches = first_of(&branches, MAX_BRANCHES);
+    format!("name metrics or a branch of them; this archive has {branches}")
 }
 
 /// Selects metrics by name and derives others; warns of names that the archive

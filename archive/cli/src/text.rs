@@ -2,11 +2,13 @@
 //! front of standard output.
 
 pub(crate) mod descriptor;
+mod lists;
 mod natural_order;
 pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod value;
 
+pub(crate) use lists::{broken, first_of};
 pub(crate) use natural_order::natural_order;
 pub(crate) use output::{
     Output, Printed, capture, output_height, output_width, shown, shown_bytes, shown_path,

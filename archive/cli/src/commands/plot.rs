@@ -27,7 +27,7 @@ use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOption
 use crate::selection::{
     check_complete, is_definition_file, leave_out_machinery, select_with_derived, warn_of_losses,
 };
-use crate::text::{Output, output_height, shown, shown_path};
+use crate::text::{Output, first_of, output_height, shown, shown_path};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
 use crate::{Failure, columns, output_file};
 use lines::LineCount;
@@ -430,12 +430,7 @@ impl Arguments {
             return (panels, String::new());
         }
         left_out.dedup();
-        let more = left_out.len().saturating_sub(MAX_LEFT_OUT);
-        left_out.truncate(MAX_LEFT_OUT);
-        let mut names = left_out.join(", ");
-        if more > 0 {
-            names = format!("{names} and {more} more");
-        }
+        let names = first_of(&left_out, MAX_LEFT_OUT);
         let note = format!("no room for {names}: name them to see them");
         (panels, shown(&note).into_owned())
     }

@@ -15,6 +15,7 @@
 use pcp_types::names::{common_branch, common_labels, is_metric_name, label_values};
 use pcp_types::scaled::scaled;
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::ops::Range;
 
 use pcp_archive::replay::Sample;
@@ -23,7 +24,7 @@ use pcp_archive::{Timestamp, Units, Value};
 use super::Report;
 use crate::Failure;
 use crate::columns::{Column, ValueTime, cell};
-use crate::text::{Output, push_plain, shown};
+use crate::text::{Output, broken, push_plain, shown};
 use crate::time::Zone;
 use pcp_types::scaled::ColumnUnit;
 
@@ -389,9 +390,9 @@ impl Table {
                 let line = format!("{:<time_width$}{:GAP$}{event}\n", row.time, "");
                 out.text.extend_from_slice(line.as_bytes());
             } else if row.cells.is_empty() {
-                push_line(out, &row.time, self.time_width, &["<mark>".to_owned()], &[6]);
+                push_line(out, &row.time, self.time_width, &["<mark>"], &[6]);
             } else {
-                let cells: Vec<String> = chosen(texts, panel).cloned().collect();
+                let cells: Vec<&String> = chosen(texts, panel).collect();
                 push_line(out, &row.time, self.time_width, &cells, &widths);
             }
             out.spill()?;
@@ -577,21 +578,6 @@ fn head_lines(name: &str, instance: Option<&str>, is_for_people: bool) -> Vec<St
     lines
 }
 
-/// Breaks a text after separators, to fit columns of a width.
-fn broken(text: &str, separator: char, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for part in text.split_inclusive(separator) {
-        match lines.last_mut() {
-            Some(line) if line.len() + part.trim_end().len() <= width => line.push_str(part),
-            _ => lines.push(part.to_owned()),
-        }
-    }
-    for line in &mut lines {
-        line.truncate(line.trim_end().len());
-    }
-    lines
-}
-
 /// Returns what some places of a list have.
 fn chosen<'l, T>(all: &'l [T], places: &'l [usize]) -> impl Iterator<Item = &'l T> {
     places.iter().filter_map(|place| all.get(*place))
@@ -628,7 +614,13 @@ fn panels(columns: &[(usize, usize)], width: usize) -> Vec<Range<usize>> {
     panels
 }
 
-fn push_line(out: &mut Output, time: &str, time_width: usize, cells: &[String], widths: &[usize]) {
+fn push_line(
+    out: &mut Output,
+    time: &str,
+    time_width: usize,
+    cells: &[impl Display],
+    widths: &[usize],
+) {
     let begin = out.text.len();
     out.text.extend_from_slice(format!("{time:<time_width$}").as_bytes());
     for (cell, width) in cells.iter().zip(widths) {

@@ -5,6 +5,7 @@ use pcp_types::scaled::scaled;
 
 use super::Caption;
 use crate::image::Panel;
+use crate::text::broken;
 
 /// The height of each chart by the number of charts.
 const HEIGHTS: [(usize, usize); 3] = [(1, 18), (2, 13), (4, 10)];
@@ -103,24 +104,7 @@ pub(super) fn render(
 
 /// Returns a text in lines that are broken at blanks.
 fn wrapped(text: &str, width: usize) -> String {
-    let mut lines = String::new();
-    let mut used = 0;
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if used > 0 && used + 1 + length > width {
-            lines.push('\n');
-            used = 0;
-        } else if used > 0 {
-            lines.push(' ');
-            used += 1;
-        }
-        lines.push_str(word);
-        used += length;
-    }
-    if used > 0 {
-        lines.push('\n');
-    }
-    lines
+    broken(text, ' ', width).into_iter().map(|line| line + "\n").collect()
 }
 
 fn cut(text: &str, width: usize) -> String {
