@@ -13,7 +13,7 @@ pub use crate::files::{
     host_directories, member_files, original_base, parallel, reduced_base, reduced_interval,
     remove_archive, staging, successor, unfinished_archives,
 };
-pub use crate::reader::{ArchiveOutline, OutlineEnd};
+pub use crate::reader::{ArchiveOutline, OutlineEnd, longest_gap};
 pub use crate::scan::programs;
 #[cfg(feature = "compression")]
 pub use crate::writer::reduce::replace::{Replaced, replace_by_reduced};

@@ -37,6 +37,7 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "compression")]
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 pub use archive_records::TornTail;
 pub(crate) use identities::Identities;
@@ -53,6 +54,7 @@ pub use outline::{ArchiveOutline, OutlineEnd};
 pub use record_batch::RecordBatch;
 pub use records::Records;
 pub(crate) use server_identity::ServerIdentity;
+pub use server_identity::longest_gap;
 pub use set::ArchiveSet;
 pub use source::Source;
 pub use temporal_index::{IndexDefect, TemporalIndex};
@@ -70,8 +72,6 @@ use crate::{
 };
 use archive_records::{ArchiveRecords, Position};
 
-/// Nanoseconds by which two records of one archive may be apart in addition to three intervals.
-const TOLERATED_DELAY: i128 = 1_000_000_000;
 /// Number of intervals at the end of an archive that show how often values are logged, and of
 /// records that are read to find them.
 const LAST_INTERVALS: usize = 3;
@@ -101,7 +101,7 @@ pub struct Archive {
     /// From the first record, once it was asked for.
     server: OnceLock<Option<ServerIdentity>>,
     /// From the last records, once it was asked for.
-    last_interval: OnceLock<Option<i128>>,
+    last_interval: OnceLock<Option<Duration>>,
     /// Held so that blocks stay in memory from one question to the next.
     #[cfg(feature = "compression")]
     _blocks: Arc<BlockCache>,
@@ -420,23 +420,21 @@ impl Archive {
         })
     }
 
-    /// Returns whether the next archive begins within three intervals and a second, after which
-    /// mmv-agent writes a mark. Where the interval is not known, as in an archive of one time, the
-    /// process that wrote both is decisive.
+    /// Returns whether the next archive begins before mmv-agent would write a [mark](longest_gap).
+    /// Where the interval is not known, as in an archive of one time, the process that wrote both is
+    /// decisive.
     fn is_soon_followed_by(&self, next: &Self) -> bool {
-        let gap = next.label.start.nanos_since(self.end);
-        if gap <= TOLERATED_DELAY {
+        let is_within = |interval| next.label.start <= self.end + longest_gap(interval);
+        if is_within(Duration::ZERO) {
             return true;
         }
         let interval = if self.is_seekable() { self.last_interval() } else { None };
-        interval.map_or(self.label.pid == next.label.pid, |interval| {
-            gap <= interval.saturating_mul(3).saturating_add(TOLERATED_DELAY)
-        })
+        interval.map_or(self.label.pid == next.label.pid, is_within)
     }
 
-    /// Returns about the interval in nanoseconds at which values were logged last: the longest time
-    /// between the last records, since some are logged between others.
-    fn last_interval(&self) -> Option<i128> {
+    /// Returns about the interval at which values were logged last: the longest time between the
+    /// last records, since some are logged between others.
+    fn last_interval(&self) -> Option<Duration> {
         *self.last_interval.get_or_init(|| {
             let mut records = self.at_end();
             let mut later = self.end;
@@ -448,7 +446,8 @@ impl Archive {
                     break;
                 }
                 let time = record.timestamp();
-                intervals.extend((time < later).then(|| later.nanos_since(time)));
+                let nanos = u64::try_from(later.nanos_since(time)).unwrap_or(u64::MAX);
+                intervals.extend((time < later).then_some(Duration::from_nanos(nanos)));
                 later = time;
             }
             intervals.into_iter().max()

@@ -41,7 +41,7 @@ pub(crate) use retention::Retention;
 pub(crate) use retention::Tier;
 pub(crate) use settings::{
     ANY_USER, CompressionPolicy, Destination, FixedSettings, FlightRecorderSettings, Group,
-    InstancePattern, Limits, LogMode, ReloadableSettings, Rotation, Settings, longest_gap,
+    InstancePattern, Limits, LogMode, ReloadableSettings, Rotation, Settings,
 };
 pub(crate) use values::{SyncPolicy, parse_duration};
 

@@ -2,7 +2,10 @@
 //!
 //! pmlogger writes five values first and last into an archive, among them the process of the
 //! pmcd that all values came from, and a number that counts how often that pmcd changed what it
-//! serves. mmv-agent writes them first; its number counts losses.
+//! serves. mmv-agent writes them first; its number counts losses. Archives of one server that follow
+//! each other [soon](longest_gap) are one timeline.
+
+use std::time::Duration;
 
 use crate::{Pmid, Record, Value, ValueType};
 
@@ -34,4 +37,11 @@ impl ServerIdentity {
             _ => None,
         }
     }
+}
+
+/// Returns the longest time between two records that are sampled at an interval and have no mark
+/// between them. One late tick on a busy machine does not cost every application two samples (a mark
+/// hides the values around it).
+pub const fn longest_gap(interval: Duration) -> Duration {
+    interval.saturating_mul(3).saturating_add(Duration::from_secs(1))
 }

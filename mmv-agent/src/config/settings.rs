@@ -395,12 +395,6 @@ impl ReloadableSettings {
     }
 }
 
-/// Returns the longest time between two ticks without a mark between their records. One late tick on
-/// a busy machine does not cost every application two samples (a mark hides the values around it).
-pub(crate) fn longest_gap(interval: Duration) -> Duration {
-    interval.saturating_mul(3).saturating_add(Duration::from_secs(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

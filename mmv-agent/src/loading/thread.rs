@@ -39,7 +39,8 @@ const LONGEST_WAIT: Duration = Duration::from_millis(5);
 const WAITS_IN_A_ROW: f64 = 0.05;
 const WAITS_PER_SECOND: f64 = 0.01;
 
-/// Longest time that the last events wait for the loader, which may be in its longest pause.
+/// Longest time that a stop waits for the loader, which may be in its longest pause: before the last
+/// tick, and again for the last events.
 pub(crate) const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Time that it waits until the loader has opened all files, where none may be missing.

@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
-use pcp_archive::internal::take_charges;
+use pcp_archive::internal::{longest_gap, take_charges};
 use pcp_archive::{ArchiveWriter, Error, Version, WriterLabel, WriterOptions};
 use pcp_types::Timestamp;
 use tracing::{debug, error, info};
 
 use super::{ArchiveNames, Sample, prologue};
-use crate::config::{Destination, Rotation, Settings, SyncPolicy, longest_gap};
+use crate::config::{Destination, Rotation, Settings, SyncPolicy};
 use crate::error::Error as LockError;
 use crate::host::Host;
 use crate::housekeeping::{Store, Task};

@@ -11,8 +11,8 @@ use super::schedule::{Schedule, Timer, shortest, time_of_day};
 use super::{Sampler, SamplerReport};
 use crate::config::{Destination, ReloadableSettings, Retention, Settings};
 use crate::housekeeping::{HousekeepingRules, Task};
-use crate::loading::RequestNumber;
 use crate::loading::last_values::LastValuesRequest;
+use crate::loading::{LAST_WAIT, RequestNumber};
 use crate::logging::{Order, Policy};
 use crate::moment::Moment;
 use crate::telemetry::{
@@ -27,9 +27,6 @@ const LATE_DIVISOR: u32 = 10;
 
 /// Poll interval while the loader is applying settings, or finishes its work before the last tick.
 const LOADER_POLL_INTERVAL: Duration = Duration::from_millis(2);
-
-/// Time that a stop waits for the loader, which may be in its longest pause.
-const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the limit on the bytes that wait for the writer.
 pub(crate) fn queue_limit(settings: &ReloadableSettings) -> usize {
@@ -311,7 +308,7 @@ impl Driver {
                     self.take_last_tick();
                     return false;
                 }
-                let timeout = self.start.elapsed() + STOP_TIMEOUT;
+                let timeout = self.start.elapsed() + LAST_WAIT;
                 let awaited = self.sampler.finish_loading();
                 self.stop.get_or_insert(Stop { awaited, timeout });
             }

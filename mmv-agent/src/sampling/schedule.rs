@@ -9,9 +9,9 @@
 
 use std::time::Duration;
 
+use pcp_archive::internal::longest_gap;
 use pcp_types::Timestamp;
 
-use crate::config::longest_gap;
 use crate::moment::Moment;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
