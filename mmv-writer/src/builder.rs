@@ -9,7 +9,7 @@ use pcp_types::Units;
 use crate::mapping::LineStrip;
 use crate::metric::{
     Counter, Discrete, Gauge, Handle, Measured, Number, Optional, OwnedCounter, OwnedGauge,
-    Stripes, Text, Timer,
+    Stripes, Text, Timer, sealed,
 };
 use crate::registration::{Help, IndomSpec, MetricSpec, SerialChoice, serial_of};
 use crate::registry::Indom;
@@ -284,7 +284,8 @@ impl<T: Number> MetricBuilder<'_, Counter<T>> {
         debug_assert!(own.is_some(), "stripes that share a cache line");
         match (own, slots.pop()) {
             (Some(own), Some(shared)) => Ok(Counter::striped(Stripes::new(own, shared.cell))),
-            _ => Ok(Counter::noop()),
+            (None, Some(shared)) => Ok(sealed::Handle::from_slot(shared)),
+            (_, None) => Ok(Counter::noop()),
         }
     }
 }
