@@ -75,8 +75,8 @@ impl Limit {
                 let _ = timeout(GRACE.saturating_sub(idle), self.closed.notified()).await;
                 continue;
             }
-            // On a busy machine this thread may not have run since a request arrived. It is told of
-            // requests in one turn of the runtime, and reads them in the next.
+            // On a busy machine a request may have arrived while this thread was not scheduled. The
+            // runtime polls for it in one turn and wakes its task in the next.
             if !are_requests_read {
                 yield_now().await;
                 yield_now().await;
