@@ -4,7 +4,8 @@
 //! directory did not exist yet, was replaced, is on a network file system, or there were too
 //! many), so the directory is also listed every [`SAFETY_SCAN`], after a loss, and continuously
 //! while there is no watch. A listing is made in slices, so that a directory of any size delays no
-//! event.
+//! event. After a loss, names that were harvested before are inspected at once: a program that
+//! returns does not wait for the listing.
 //!
 //! Nothing here waits for a server: files on which another file system is mounted are neither
 //! opened nor queried for attributes.
@@ -39,7 +40,7 @@ const SCAN_PAUSE: Duration = Duration::from_millis(200);
 const MAX_STRANGERS: usize = 10_000;
 
 /// Number of entries in a slice of a listing: some milliseconds.
-const SLICE: usize = 2_000;
+const SLICE: usize = 4_000;
 
 #[derive(Debug)]
 pub(crate) struct Directory {
@@ -127,13 +128,18 @@ impl Directory {
     }
 
     /// Returns what may have changed in the directory since the last scan; `now` counts from the
-    /// start. A directory that does not exist is empty.
+    /// start, and `known` are names of files that were harvested. A directory that does not exist
+    /// is empty.
     ///
     /// # Errors
     ///
     /// From the system, when the directory exists and cannot be read.
-    pub(crate) fn scan(&mut self, now: Duration) -> io::Result<DirectoryScan> {
-        let look = self.read(now);
+    pub(crate) fn scan<'a>(
+        &mut self,
+        now: Duration,
+        known: impl Iterator<Item = &'a OsStr>,
+    ) -> io::Result<DirectoryScan> {
+        let look = self.read(now, known);
         if look.is_err() {
             self.scan = None;
             self.next_scan = now + RETRY;
@@ -141,9 +147,18 @@ impl Directory {
         look
     }
 
-    fn read(&mut self, now: Duration) -> io::Result<DirectoryScan> {
+    fn read<'a>(
+        &mut self,
+        now: Duration,
+        known: impl Iterator<Item = &'a OsStr>,
+    ) -> io::Result<DirectoryScan> {
         let mut moved_here = HashSet::new();
+        let was_stale = std::mem::take(&mut self.is_stale);
         let mut touched = self.drain(&mut moved_here);
+        if self.is_stale {
+            touched.extend(known.map(OsStr::to_owned));
+        }
+        self.is_stale |= was_stale;
         if self.scan.is_none() && (now >= self.next_scan || self.watch.is_none()) {
             if self.watch.is_none() {
                 // Before the listing, so that nothing is missed between the two.
@@ -193,6 +208,11 @@ impl Directory {
             }
         }
         Ok(look)
+    }
+
+    /// Returns true while a listing is in progress.
+    pub(crate) fn is_listing(&self) -> bool {
+        self.scan.is_some()
     }
 
     /// Returns when the next listing is due, if events were lost.
@@ -432,8 +452,8 @@ pub(crate) fn identity_in(directory: impl AsFd, name: &OsStr) -> io::Result<File
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::{MetadataExt, symlink};
+    use std::{fs, iter};
 
     use super::*;
 
@@ -448,12 +468,16 @@ mod tests {
     fn list(path: &Path) -> Listing {
         let mut directory = Directory::new(path.to_owned(), LIMITS);
         loop {
-            let look = directory.scan(Duration::ZERO).unwrap();
+            let look = scan(&mut directory, Duration::ZERO);
             assert!(look.listing.is_some() || look.is_partial);
             if let Some(listing) = look.listing {
                 return listing;
             }
         }
+    }
+
+    fn scan(directory: &mut Directory, now: Duration) -> DirectoryScan {
+        directory.scan(now, iter::empty()).unwrap()
     }
 
     fn touched(look: &DirectoryScan) -> Vec<(&str, bool)> {
@@ -501,12 +525,12 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         let own = fs::metadata(dir.path()).unwrap().uid();
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
-        directory.scan(SECOND).unwrap();
+        scan(&mut directory, SECOND);
         for (name, from) in [("made", &dir), ("moved", &other)] {
             fs::write(from.path().join(".new"), name).unwrap();
             fs::rename(from.path().join(".new"), dir.path().join(name)).unwrap();
         }
-        let touched = directory.scan(SECOND).unwrap().touched;
+        let touched = scan(&mut directory, SECOND).touched;
         let mut owners = Vec::new();
         for (name, found) in &touched {
             let Some(DirectoryEntry::File(file)) = found else { panic!("{found:?}") };
@@ -515,7 +539,7 @@ mod tests {
         owners.sort_unstable();
         let disowned = if own == ROOT { NOBODY } else { own };
         assert_eq!(owners, [("made", own), ("moved", disowned)]);
-        let listing = directory.scan(SECOND + SAFETY_SCAN).unwrap().listing.unwrap();
+        let listing = scan(&mut directory, SECOND + SAFETY_SCAN).listing.unwrap();
         let owners: Vec<_> = listing.files.iter().map(|file| file.owner).collect();
         assert_eq!(owners, [own, disowned]);
     }
@@ -538,19 +562,19 @@ mod tests {
     fn scan_reports_changes_and_lists_only_when_due() {
         let dir = tempfile::tempdir().unwrap();
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
-        assert!(directory.scan(Duration::ZERO).unwrap().listing.is_some());
-        assert_eq!(touched(&directory.scan(SECOND).unwrap()), []);
+        assert!(scan(&mut directory, Duration::ZERO).listing.is_some());
+        assert_eq!(touched(&scan(&mut directory, SECOND)), []);
         for name in ["a", ".hidden"] {
             fs::write(dir.path().join(name), "").unwrap();
         }
-        assert_eq!(touched(&directory.scan(SECOND).unwrap()), [("a", true)]);
-        assert_eq!(touched(&directory.scan(SECOND).unwrap()), []);
+        assert_eq!(touched(&scan(&mut directory, SECOND)), [("a", true)]);
+        assert_eq!(touched(&scan(&mut directory, SECOND)), []);
         fs::rename(dir.path().join("a"), dir.path().join("b")).unwrap();
-        assert_eq!(touched(&directory.scan(SECOND).unwrap()), [("a", false), ("b", true)]);
+        assert_eq!(touched(&scan(&mut directory, SECOND)), [("a", false), ("b", true)]);
         fs::remove_file(dir.path().join("b")).unwrap();
-        assert_eq!(touched(&directory.scan(SECOND).unwrap()), [("b", false)]);
+        assert_eq!(touched(&scan(&mut directory, SECOND)), [("b", false)]);
         assert_eq!(directory.due(), None);
-        let listing = directory.scan(SECOND + SAFETY_SCAN).unwrap().listing;
+        let listing = scan(&mut directory, SECOND + SAFETY_SCAN).listing;
         assert_eq!(listing, Some(Listing::default()));
     }
 
@@ -562,16 +586,16 @@ mod tests {
             fs::write(dir.path().join(number.to_string()), "").unwrap();
         }
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
-        assert!(directory.scan(Duration::ZERO).unwrap().is_partial);
+        assert!(scan(&mut directory, Duration::ZERO).is_partial);
         fs::remove_file(dir.path().join("0")).unwrap();
         fs::write(dir.path().join("new"), "").unwrap();
-        let look = directory.scan(SECOND).unwrap();
+        let look = scan(&mut directory, SECOND);
         assert!(look.is_partial && look.listing.is_none());
         let mut seen: Vec<_> = look.touched.iter().map(|(name, _)| name).collect();
         seen.sort_unstable();
         assert_eq!(seen, ["0", "new"]);
         let last = loop {
-            let look = directory.scan(SECOND).unwrap();
+            let look = scan(&mut directory, SECOND);
             if !look.is_partial {
                 break look;
             }
@@ -591,7 +615,7 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
-        assert!(directory.scan(Duration::ZERO).unwrap().listing.is_some());
+        assert!(scan(&mut directory, Duration::ZERO).listing.is_some());
         let one = dir.path().join("one");
         let other = dir.path().join("other");
         fs::write(&one, "").unwrap();
@@ -599,13 +623,17 @@ mod tests {
             fs::rename(&one, &other).unwrap();
             fs::rename(&other, &one).unwrap();
         }
-        fs::write(dir.path().join("lost"), "").unwrap();
-        let look = directory.scan(SECOND).unwrap();
-        assert_eq!(touched(&look), [("one", true), ("other", false)]);
+        for name in ["lost", "returning"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let known = ["gone", "returning"].map(OsStr::new);
+        let look = directory.scan(SECOND, known.into_iter()).unwrap();
+        let states = [("gone", false), ("one", true), ("other", false), ("returning", true)];
+        assert_eq!(touched(&look), states, "known names wait for no listing");
         let due = directory.due().unwrap();
         assert_eq!(due, SECOND + SCAN_PAUSE);
-        let listing = directory.scan(due).unwrap().listing.unwrap();
-        assert_eq!(names(&listing), ["lost", "one"]);
+        let listing = scan(&mut directory, due).listing.unwrap();
+        assert_eq!(names(&listing), ["lost", "one", "returning"]);
         assert_eq!(directory.due(), None);
     }
 
@@ -615,13 +643,13 @@ mod tests {
         let path = dir.path().join("mmv");
         let mut directory = Directory::new(path.clone(), LIMITS);
         let empty = Some(Listing::default());
-        assert_eq!(directory.scan(SECOND).unwrap().listing, empty);
+        assert_eq!(scan(&mut directory, SECOND).listing, empty);
         for _ in 0..2 {
             fs::create_dir(&path).unwrap();
             fs::write(path.join("a"), "").unwrap();
-            assert_eq!(names(&directory.scan(SECOND).unwrap().listing.unwrap()), ["a"]);
+            assert_eq!(names(&scan(&mut directory, SECOND).listing.unwrap()), ["a"]);
             fs::remove_dir_all(&path).unwrap();
-            assert_eq!(directory.scan(SECOND).unwrap().listing, empty);
+            assert_eq!(scan(&mut directory, SECOND).listing, empty);
         }
     }
 }

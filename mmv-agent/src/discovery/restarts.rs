@@ -38,6 +38,11 @@ impl Restarts {
         self.known.contains_key(name)
     }
 
+    /// Returns the names under which files were harvested.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &OsStr> {
+        self.known.keys().map(OsString::as_os_str)
+    }
+
     /// Notes that a name has no file any more.
     pub(crate) fn vanished(&mut self, name: &OsStr) {
         if !self.known.contains_key(name) || self.gone.iter().any(|gone| gone == name) {

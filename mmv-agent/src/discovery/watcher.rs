@@ -1,7 +1,7 @@
 //! Changes of the MMV directory, with the table of its files.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,8 +41,6 @@ pub(crate) struct DirectoryChanges {
     pub listed: Option<HashSet<FileId>>,
     /// New entries that are no regular files, with a description.
     pub others: Vec<(OsString, &'static str)>,
-    /// Set while a listing is in progress, which the next scan continues.
-    pub is_partial: bool,
 }
 
 impl Watcher {
@@ -77,14 +75,24 @@ impl Watcher {
         self.shortage.as_deref()
     }
 
+    /// Returns true while a listing is in progress, which the next scan continues.
+    pub(crate) fn is_listing(&self) -> bool {
+        self.directory.is_listing()
+    }
+
     /// Returns the time of the next scan that is due without an event.
     pub(crate) fn due(&self) -> Option<Duration> {
         self.directory.due()
     }
 
-    /// Updates the table if the directory may have changed.
-    pub(crate) fn scan(&mut self, now: Duration) -> DirectoryChanges {
-        let look = self.directory.scan(now);
+    /// Updates the table if the directory may have changed; `known` are names of files that were
+    /// harvested.
+    pub(crate) fn scan<'a>(
+        &mut self,
+        now: Duration,
+        known: impl Iterator<Item = &'a OsStr>,
+    ) -> DirectoryChanges {
+        let look = self.directory.scan(now, known);
         if let Err(error) = &look
             && !self.unreadable
         {
@@ -100,8 +108,8 @@ impl Watcher {
                 _ => None,
             };
         }
-        let DirectoryScan { listing, touched, is_partial } = look.unwrap_or_default();
-        let mut changes = DirectoryChanges { is_partial, ..DirectoryChanges::default() };
+        let DirectoryScan { listing, touched, .. } = look.unwrap_or_default();
+        let mut changes = DirectoryChanges::default();
         if let Some(listing) = listing {
             self.take_listing(listing, now, &mut changes);
         }

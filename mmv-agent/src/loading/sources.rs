@@ -41,6 +41,10 @@ const BYTES_OF_A_TURN: u64 = 32 << 20;
 const BYTES_OF_OPENING: u64 = 64 << 10;
 const FILES_OF_A_TURN: usize = (BYTES_OF_A_TURN / BYTES_OF_OPENING) as usize;
 
+/// The same limit while the directory is being listed: a slice and a turn alternate, and a listing
+/// must not take long because another user has many files that are tried again and again.
+const BYTES_BESIDE_A_LISTING: u64 = 4 << 20;
+
 /// Number of vanished files whose owners are remembered, in addition to the number of present
 /// files.
 const SPARE_OWNERS: usize = 10_000;
@@ -175,7 +179,7 @@ impl Sources {
     /// Finds files that are gone. Their sources stay until their last values were read. Returns
     /// true if a listing of the directory has to be continued.
     pub(crate) fn discover(&mut self, now: Duration, reporter: &mut Reporter) -> bool {
-        let changes = self.watcher.scan(now);
+        let changes = self.watcher.scan(now, self.restarts.names());
         for change in changes.files {
             match change {
                 Change::Replaced(name) => {
@@ -207,7 +211,7 @@ impl Sources {
         for (name, kind) in changes.others {
             reporter.not_a_file(&name, kind);
         }
-        changes.is_partial
+        self.watcher.is_listing()
     }
 
     /// Forgets files that are gone.
@@ -237,11 +241,14 @@ impl Sources {
         let mut usage = self.usage_without("".as_ref());
         // Other users may have made hard links to a file; these cost its owner nothing.
         let mut names = if due.is_empty() { HashMap::new() } else { self.harvested_names() };
+        let is_listing = self.watcher.is_listing();
+        let longest = if is_listing { BYTES_BESIDE_A_LISTING } else { BYTES_OF_A_TURN };
         let mut turn = 0;
         let mut more = false;
         for (name, bytes) in &due {
+            let needed = bytes + BYTES_OF_OPENING;
             // The first file is read whatever its size.
-            if turn > 0 && turn + bytes > BYTES_OF_A_TURN {
+            if turn > 0 && turn + needed > longest {
                 more = true;
                 break;
             }
@@ -252,7 +259,7 @@ impl Sources {
                 self.reject(name, &reason, false, now, reporter);
                 continue;
             }
-            turn += bytes + BYTES_OF_OPENING;
+            turn += needed;
             match self.open(name, &mut usage, now, reporter) {
                 Ok((source, contents)) => {
                     names.insert(source.id, name.clone());

@@ -233,3 +233,24 @@ fn instance_that_was_away_between_two_plans_was_created_again() {
     sources.hand_over();
     assert_eq!(reload(&mut sources), [0; 0], "a plan without it shows that it is gone");
 }
+
+#[test]
+fn files_that_are_tried_again_and_again_do_not_delay_a_listing() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..4_500 {
+        std::fs::write(dir.path().join(number.to_string()), "").unwrap();
+    }
+    let mut sources = with_limits(dir.path(), Limits::default());
+    refresh(&mut sources, Duration::ZERO);
+    let now = Duration::from_secs(60);
+    let mut reporter = Reporter::of_files(false);
+    let due = |sources: &Sources| sources.watcher.table.due(now, |_| false, usize::MAX).len();
+    assert_eq!(due(&sources), 4_500);
+    assert!(sources.discover(now, &mut reporter), "a listing is in progress");
+    assert!(sources.admit(now, &mut reporter), "files are left");
+    let tried = 4_500 - due(&sources);
+    assert!((1..=100).contains(&tried), "{tried} files are tried beside a slice");
+    assert!(!sources.discover(now, &mut reporter));
+    assert!(sources.admit(now, &mut reporter));
+    assert!(4_500 - due(&sources) > tried + 400, "a whole turn");
+}
