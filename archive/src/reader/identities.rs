@@ -108,13 +108,12 @@ fn newest(over_time: &[(Timestamp, InstanceId)], time: Timestamp) -> Option<Inst
 /// Returns true if each number always has the same name, and each name the same number.
 fn is_constant(steps: &[IndomStep]) -> bool {
     let mut names: HashMap<InstanceId, &ByteText> = HashMap::new();
-    let mut numbers: HashMap<&ByteText, InstanceId> = HashMap::new();
-    steps.iter().flat_map(|step| step.change.named()).all(|Instance { id, name }| {
-        match names.insert(*id, name) {
-            Some(known) => known == name,
-            None => numbers.insert(name, *id).is_none(),
-        }
-    })
+    let is_kept = steps
+        .iter()
+        .flat_map(|step| step.change.named())
+        .all(|Instance { id, name }| names.insert(*id, name).is_none_or(|known| known == name));
+    let mut distinct = HashSet::with_capacity(names.len());
+    is_kept && names.into_values().all(|name| distinct.insert(name))
 }
 
 /// Gives identities to names, step by step. Later steps change none of them.

@@ -98,9 +98,27 @@ fn lifetimes(history: &IndomHistory, small_as_well: bool) -> HashMap<InstanceId,
 /// The lifetimes of the instances of a selection's metrics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lifetimes {
-    all: HashMap<InDom, HashMap<InstanceId, Lifetime>>,
+    all: HashMap<InDom, DomainLives>,
     domains: CounterDomains,
     gaps: Gaps,
+}
+
+/// The lifetimes of the instances of a domain. Those who ask for a span look at the instances
+/// that died in it or later: a domain of a busy program has hundreds of thousands that did not.
+#[derive(Debug, Clone, Default)]
+struct DomainLives {
+    of: HashMap<InstanceId, Lifetime>,
+    by_death: Vec<(InstanceId, Lifetime)>,
+    latest_birth: Option<Timestamp>,
+}
+
+impl DomainLives {
+    fn new(of: HashMap<InstanceId, Lifetime>) -> Self {
+        let mut by_death: Vec<_> = of.iter().map(|(id, life)| (*id, *life)).collect();
+        by_death.sort_unstable_by_key(|(id, life)| (life.death, *id));
+        let latest_birth = of.values().map(|life| life.birth).max();
+        Self { of, by_death, latest_birth }
+    }
 }
 
 impl Lifetimes {
@@ -114,7 +132,7 @@ impl Lifetimes {
             if let (Some(lives), Some(wanted)) = (&mut lives, selection.instances_of(indom)) {
                 lives.retain(|instance, _| wanted.contains(instance));
             }
-            (indom, lives.unwrap_or_default())
+            (indom, DomainLives::new(lives.unwrap_or_default()))
         });
         let all = all.collect();
         let domains = CounterDomains::new(selection, if counters { gaps } else { Gaps::Join });
@@ -136,13 +154,32 @@ impl Lifetimes {
     ) -> Option<Lifetime> {
         match metric.desc.indom {
             None => Some(Lifetime::ALWAYS),
-            Some(indom) => self.all.get(&indom)?.get(&instance?).copied(),
+            Some(indom) => self.all.get(&indom)?.of.get(&instance?).copied(),
         }
     }
 
     /// Returns those of the instances of a domain that have a name.
     pub(crate) fn in_domain(&self, indom: InDom) -> impl Iterator<Item = (InstanceId, Lifetime)> {
-        self.all.get(&indom).into_iter().flatten().map(|(id, life)| (*id, *life))
+        self.all.get(&indom).into_iter().flat_map(|domain| domain.by_death.iter().copied())
+    }
+
+    /// Returns the instances of a domain that have a name and live in a span.
+    pub(crate) fn alive_in(
+        &self,
+        indom: InDom,
+        span: &RangeInclusive<Timestamp>,
+    ) -> impl Iterator<Item = InstanceId> {
+        let domain = self.all.get(&indom);
+        domain.into_iter().flat_map(move |domain| {
+            let from = domain.by_death.partition_point(|(_, life)| life.death < *span.start());
+            let rest = domain.by_death.get(from..).unwrap_or_default();
+            rest.iter().filter(|(_, life)| life.overlaps(span)).map(|(id, _)| *id)
+        })
+    }
+
+    /// Returns whether an instance of a domain is created after a moment.
+    pub(crate) fn has_births_after(&self, indom: InDom, moment: Timestamp) -> bool {
+        self.all.get(&indom).is_some_and(|domain| domain.latest_birth > Some(moment))
     }
 
     /// Returns the presence of the instances of a counter of a program.

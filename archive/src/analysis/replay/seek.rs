@@ -153,8 +153,7 @@ impl<'a> ReplaySelection<'a> {
             return false;
         };
         let indom = metric.desc.indom.filter(|_| metric.has_rates());
-        let births = indom.into_iter().flat_map(|indom| lives.in_domain(indom));
-        births.map(|(_, life)| life.birth()).any(|birth| end < birth)
+        indom.is_some_and(|indom| lives.has_births_after(indom, end))
     }
 
     fn keys_in(&self, span: &Span) -> HashSet<Key> {
@@ -167,12 +166,11 @@ impl<'a> ReplaySelection<'a> {
                 }
                 continue;
             };
-            let alive = self.lives.iter().flat_map(|lives| lives.in_domain(indom));
+            let alive = self.lives.iter().flat_map(|lives| lives.alive_in(indom, span));
             let labelled = self.chosen.labelled_instances(metric.desc.pmid);
-            let alive = alive.filter(|(instance, life)| {
-                life.overlaps(span) && labelled.is_none_or(|some| some.contains(instance))
-            });
-            keys.extend(alive.map(|(instance, _)| (place, Some(instance))));
+            let alive =
+                alive.filter(|instance| labelled.is_none_or(|some| some.contains(instance)));
+            keys.extend(alive.map(|instance| (place, Some(instance))));
         }
         keys
     }
