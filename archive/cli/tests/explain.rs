@@ -100,7 +100,8 @@ fn fields_of_json_are_the_documented_ones() {
 fn one_screen_of_text_begins_with_what_changed_most() {
     let (_directory, base) = incident::jobs();
     let text = text(&base, &["-S", "60s"]);
-    let first = text.lines().next().unwrap();
+    let (first, _) = text.split_once("\n\n").unwrap();
+    let first = first.replace('\n', " ");
     assert!(first.starts_with("22:14:49") || first.starts_with("22:14:50"), "{text}");
     assert!(first.contains("mmv.jobs.") && first.contains("moved with it"), "{text}");
     for expected in ["restarted jobs, pid 8", "Not measured", "jobs: not running", "compared with"]
@@ -108,7 +109,7 @@ fn one_screen_of_text_begins_with_what_changed_most() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(text.lines().count() <= 45, "{text}");
-    assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 /// An archive of 42 s with a record each second `phase` after the whole second. For 8 s from 20.3 s

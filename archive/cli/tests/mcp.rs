@@ -331,6 +331,11 @@ fn json_of_very_many_changes_is_whole_and_counts_what_it_leaves_out() {
     assert_eq!(explanation["changes"].as_array().unwrap().len(), 24);
     let left_out = json!({"changes": 36, "appeared": 0, "events": 0, "unmeasured": 0});
     assert_eq!(explanation["left_out"], left_out);
+    let parts = json!({"before": "0s..119s", "after": "120s..159s", "json": true});
+    let comparison: Value = serde_json::from_str(&server.text("compare", parts)).unwrap();
+    assert_eq!(comparison["series"].as_array().unwrap().len(), 24);
+    let left_out = json!({"series": 36, "only_base": 0, "only_new": 0, "excluded": 0});
+    assert_eq!(comparison["left_out"], left_out);
     assert_eq!(server.end(), Some(0));
 }
 

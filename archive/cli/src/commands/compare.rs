@@ -131,6 +131,11 @@ pub(crate) fn compare_last(runs: &[Run]) -> Comparison {
 
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        self.run_within(usize::MAX)
+    }
+
+    /// Runs the command; its JSON document lists at most `limit` things of each kind.
+    pub(crate) fn run_within(&self, limit: usize) -> Result<(), Failure> {
         let mut zone = None;
         let mut runs = self.runs(&mut zone)?;
         let place = runs.iter().position(|run| run.name == "new").unwrap_or(runs.len() - 1);
@@ -144,7 +149,7 @@ impl Arguments {
         let zone = zone.ok_or_else(|| Failure::Usage("no run".to_owned()))?;
         let mut out = Output::new();
         if self.json {
-            out.json_line(&document(&comparison, &runs))?;
+            out.json_line(&document(&comparison, &runs, limit))?;
         } else {
             self.write_table(&mut out, &comparison, &runs, &zone)?;
         }
@@ -390,6 +395,16 @@ struct ComparisonJson<'a> {
     only_base: Vec<SeriesJson<'a>>,
     only_new: Vec<SeriesJson<'a>>,
     excluded: Vec<ExcludedJson<'a>>,
+    left_out: LeftOutJson,
+}
+
+/// How many things of each kind a limit has left out.
+#[derive(Serialize)]
+struct LeftOutJson {
+    series: usize,
+    only_base: usize,
+    only_new: usize,
+    excluded: usize,
 }
 
 #[derive(Serialize)]
@@ -460,16 +475,20 @@ impl<'a> ChangeJson<'a> {
     }
 }
 
-/// Returns the document that `--json` prints.
-pub(crate) fn document<'a>(comparison: &'a Comparison, runs: &'a [Run]) -> impl Serialize + 'a {
+/// Returns the document that `--json` prints, with at most `limit` things of each kind.
+pub(crate) fn document<'a>(
+    comparison: &'a Comparison,
+    runs: &'a [Run],
+    limit: usize,
+) -> impl Serialize + 'a {
     let one_sided = |side| {
         let series = comparison.one_sided.iter().filter(move |(found, ..)| *found == side);
         let series = series
             .map(|(_, metric, instance)| SeriesJson { metric, instance: instance.as_deref() });
-        series.collect()
+        limited(series, limit)
     };
-    let excluded = |run| {
-        let Run { name, observed, .. }: &Run = run;
+    let excluded = runs.iter().flat_map(|run| {
+        let Run { name, observed, .. } = run;
         observed.excluded.iter().map(move |cut| ExcludedJson {
             run: name,
             program: cut.program.as_deref(),
@@ -479,7 +498,11 @@ pub(crate) fn document<'a>(comparison: &'a Comparison, runs: &'a [Run]) -> impl 
             end_seconds: EpochSeconds(cut.end),
             reason: cut.reason,
         })
-    };
+    });
+    let (series, more_series) = limited(comparison.changes.iter().map(ChangeJson::new), limit);
+    let (only_base, more_of_base) = one_sided(Side::Base);
+    let (only_new, more_of_new) = one_sided(Side::New);
+    let (excluded, more_excluded) = limited(excluded, limit);
     ComparisonJson {
         runs: runs
             .iter()
@@ -491,9 +514,21 @@ pub(crate) fn document<'a>(comparison: &'a Comparison, runs: &'a [Run]) -> impl 
                 end_seconds: EpochSeconds(*run.window.end()),
             })
             .collect(),
-        series: comparison.changes.iter().map(ChangeJson::new).collect(),
-        only_base: one_sided(Side::Base),
-        only_new: one_sided(Side::New),
-        excluded: runs.iter().flat_map(excluded).collect(),
+        series,
+        only_base,
+        only_new,
+        excluded,
+        left_out: LeftOutJson {
+            series: more_series,
+            only_base: more_of_base,
+            only_new: more_of_new,
+            excluded: more_excluded,
+        },
     }
+}
+
+/// Returns the first things, at most `limit`, and the number of the others.
+fn limited<T>(mut things: impl Iterator<Item = T>, limit: usize) -> (Vec<T>, usize) {
+    let first = things.by_ref().take(limit).collect();
+    (first, things.count())
 }

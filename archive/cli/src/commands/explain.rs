@@ -25,7 +25,7 @@ use crate::options::ArchiveArgument;
 use crate::order::is_unnamed_machinery;
 use crate::page::series::max_series;
 use crate::selection::select_metrics;
-use crate::text::{Output, Rfc3339, shown};
+use crate::text::{Output, Rfc3339, broken, shown};
 use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};
 
 /// The window without options, at the end of the archive.
@@ -34,6 +34,8 @@ const DEFAULT_WINDOW: &str = "1h";
 const AROUND: Duration = Duration::from_secs(15 * 60);
 /// Limit on the series, buckets included, which take 12 kB of memory each.
 const MAX_SERIES: usize = 100_000;
+/// The columns of the first line, which is broken if it is longer.
+const WIDTH: usize = 80;
 /// Limits on the lines of text of each kind: one screen in all.
 const MAX_CHANGES: usize = 12;
 const MAX_EVENTS: usize = 10;
@@ -295,7 +297,9 @@ struct EventLine<'e> {
 impl Report<'_> {
     fn write_text(&self, out: &mut Output) -> Result<(), Failure> {
         let changes = &self.content.explanation.changes;
-        push_line(out, &self.headline());
+        for line in broken(&self.headline(), ' ', WIDTH) {
+            push_line(out, &line);
+        }
         if !changes.is_empty() {
             out.text.push(b'\n');
             let mut grid = Grid::new(6);

@@ -22,8 +22,8 @@ use crate::text::{Output, Printed, capture, shown, warn};
 /// Limit on the bytes of what a command prints in an answer: some ten thousand tokens.
 const MAX_TEXT: usize = 30_000;
 
-/// Limit on the changes in a JSON document of `explain`, and on its events and others. A document is
-/// one line, of which no part would be an answer.
+/// Limit on the changes in a JSON document of `explain` and `compare`, and on its events and others. A
+/// document is one line, of which no part would be an answer.
 const MAX_LISTED: usize = 24;
 
 /// Limit on the characters of a message beside it: names in it can have any length.
@@ -105,7 +105,7 @@ fn outcome(archives: &Archives, call: &Call) -> Outcome {
             Err(Failure::NoData(reason)) => warn(&reason),
             ended => ended?,
         },
-        Query::Compare(compare) => compare.run()?,
+        Query::Compare(compare) => compare.run_within(MAX_LISTED)?,
         Query::Explain(explain) => explain.run_within(MAX_LISTED)?,
         Query::Plot(plot) => {
             let (bytes, caption) = plot.picture()?;

@@ -183,7 +183,8 @@ static TOOLS: [Tool; 8] = [
     Tool {
         name: "compare",
         about: "Which metrics differ between two parts of an archive, or between two archives: both \
-                numbers, their ratio with 95 % bounds, and a verdict",
+                numbers, their ratio with 95 % bounds, and a verdict. Of each kind json lists at most \
+                24, and in left_out the number of others",
         parameters: &[
             ARCHIVE,
             METRICS,
