@@ -209,7 +209,8 @@ pub(super) fn check_presence(
         for segment in segments {
             let is_of = |segment: &Segment, at: i64, value: f64| {
                 let to = ticks.after(at);
-                let is_over = at > record.log.lives[segment.life].ended + STARTING + record.delayed;
+                let ended = record.log.lives[segment.life].ended;
+                let is_over = at > ticks.after(ended + LAST_SAMPLE + record.delayed);
                 !is_over && is_there(segment, at, to) && segment.permits(value, at, to)
             };
             let own: Vec<&(i64, f64)> =
