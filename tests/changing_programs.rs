@@ -37,6 +37,7 @@ mod servers;
 mod target;
 mod totals;
 
+use std::panic::catch_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -119,8 +120,13 @@ fn every_reader_says_what_changing_programs_counted_for_an_hour() {
     let minutes = std::env::var("MMV_CHANGING_MINUTES").ok().and_then(|text| text.parse().ok());
     let end = Instant::now() + Duration::from_secs(60 * minutes.unwrap_or(60));
     let mut seed = journal::now().cast_unsigned() % 1_000_000;
+    let mut failed = Vec::new();
     while Instant::now() < end {
-        judge(&run::run(Plan::long(seed), "long"));
+        // Those that follow are of interest as well.
+        if catch_unwind(|| judge(&run::run(Plan::long(seed), "long"))).is_err() {
+            failed.push(seed);
+        }
         seed += 1;
     }
+    assert!(failed.is_empty(), "complaints, see above, of MMV_SEED={failed:?}");
 }
