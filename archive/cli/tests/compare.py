@@ -1,8 +1,8 @@
-"""Compares two runs as `mmv-archive compare` does, computed from their raw values.
+"""Compares runs as `mmv-archive compare` does, computed from their raw values.
 
-Standard input: a line for each pair of runs, a JSON array of two tables of counters, instants and
-the buckets of a histogram: {name: [a value or null for each second]}. Standard output: for each a
-line with a JSON object of numbers by their titles. Uses numpy and scipy.
+Standard input: a line for each comparison, a JSON array of tables of counters, instants and the
+buckets of a histogram: {name: [a value or null for each second]}. The last table is the new run.
+Standard output: for each a line with a JSON object of numbers by their titles. Uses numpy and scipy.
 """
 import json
 import sys
@@ -73,8 +73,18 @@ def estimate(cells):
     return value, variance / total**2, max(freedom, 1.0)
 
 
-def change(base, new, clamp):
-    (m1, v1, d1), (m2, v2, d2) = base, new
+def predict(runs):
+    """The value of a further run: the mean of some, with the variance between them if larger."""
+    count = len(runs)
+    values = np.array([value for value, _, _ in runs])
+    within = sum(variance for _, variance, _ in runs) / count**2
+    if count > 1 and values.var(ddof=1) * (1 + 1 / count) > within:
+        return values.mean(), values.var(ddof=1) * (1 + 1 / count), count - 1.0
+    return values.mean(), within, min(freedom for _, _, freedom in runs)
+
+
+def change(bases, new, clamp):
+    (m1, v1, d1), (m2, v2, d2) = predict(bases), new
     freedom = (v1 + v2) ** 2 / (v1**2 / d1 + v2**2 / d2) if v1 + v2 > 0 else min(d1, d2)
     difference, deviation = m2 - m1, np.sqrt(v1 + v2)
     if difference == 0:
@@ -144,55 +154,66 @@ def histogram(table):
     return buckets, sums, np.stack([sums, seconds, observations], axis=1)
 
 
-def quantile_change(base, new, rank):
+def quantile_change(bases, new, rank):
     level = np.sqrt(LEVEL)
-    (value, first, low, high), (value2, first2, low2, high2) = (
-        quantile(buckets, cells, rank, level) for buckets, _, cells in (base, new)
-    )
+    found = [quantile(buckets, cells, rank, level) for buckets, _, cells in bases]
+    values, firsts, lows, highs = zip(*found)
+    high = None if None in highs else max(highs)
+    low, value = min(lows), np.mean(values)
+    value2, first2, low2, high2 = quantile(new[0], new[2], rank, level)
     mixed = []
-    for buckets, _, _ in (base, new):
+    for (buckets, _, _), weight in [(base, 0.5 / len(bases)) for base in bases] + [(new, 0.5)]:
         count = sum(counts.sum() for _, _, counts in buckets)
-        mixed += [(first, counts.sum() * 0.5 / count) for first, _, counts in buckets]
+        mixed += [(first, counts.sum() * weight / count) for first, _, counts in buckets]
     mixed.sort(key=lambda bucket: bucket[0])
     before = 0.0
     for limit, weight in mixed:
         before += weight
         if before >= rank:
             break
-    found = change(above(base[0], base[2], limit), above(new[0], new[2], limit), False)
+    shares = [above(buckets, cells, limit) for buckets, _, cells in bases]
+    found = change(shares, above(new[0], new[2], limit), False)
     ratio_low = low2 / high if high else None
     ratio_high = high2 / low if high2 is not None and low > 0 else None
     near = ratio_low is not None and ratio_high is not None
     near = near and ratio_low >= 1 - SAME and ratio_high <= 1 + SAME
     found.update(base=value, new=value2, low=ratio_low, high=ratio_high)
-    found["same"] = first == first2 or near
+    found["same"] = set(firsts) == {first2} or near
     return found
 
 
-def compare(base, new):
+def share(counters, name):
+    """The share of an instance in its counter; 0 if the run does not have it."""
+    cells = {n: observe(v, True) for n, v in counters.items() if "[" in n}
+    whole = sum(part[:, 0] for part in cells.values())
+    count = np.max([part[:, 2] for part in cells.values()], axis=0)
+    own = cells[name][:, 0] if name in cells else np.zeros(COLUMNS)
+    return estimate(np.stack([own, whole, count], axis=1))
+
+
+def compare(runs):
     changes = {}
-    for name, values in base["counters"].items():
-        runs = [estimate(observe(run["counters"][name], True)) for run in (base, new)]
-        changes[f"rate {name}"] = change(*runs, True)
+
+    def add(title, estimates, clamp):
+        changes[title] = change(estimates[:-1], estimates[-1], clamp)
+
+    for name in set().union(*(run["counters"] for run in runs)):
+        counters = [run["counters"] for run in runs]
+        zero = (0.0, 0.0, GROUPS - 1.0)
+        rates = [estimate(observe(c[name], True)) if name in c else zero for c in counters]
+        add(f"rate {name}", rates, True)
         if "[" in name:
-            shares = []
-            for run in (base, new):
-                cells = {n: observe(v, True) for n, v in run["counters"].items() if "[" in n}
-                whole = sum(part[:, 0] for part in cells.values())
-                count = np.max([part[:, 2] for part in cells.values()], axis=0)
-                shares.append(estimate(np.stack([cells[name][:, 0], whole, count], axis=1)))
-            changes[f"share {name}"] = change(*shares, True)
-    for name in base["instants"]:
-        runs = [estimate(observe(run["instants"][name], False)) for run in (base, new)]
-        changes[f"value {name}"] = change(*runs, False)
-    sides = [histogram(run["histogram"]) for run in (base, new)]
+            add(f"share {name}", [share(c, name) for c in counters], True)
+    for name in runs[0]["instants"]:
+        add(f"value {name}", [estimate(observe(run["instants"][name], False)) for run in runs], False)
+    sides = [histogram(run["histogram"]) for run in runs]
     totals = [sum(counts for _, _, counts in side[0]) for side in sides]
     rates = [np.stack([t, s[2][:, 1], s[2][:, 2]], axis=1) for t, s in zip(totals, sides)]
-    changes["rate shop.latency"] = change(*map(estimate, rates), True)
+    add("rate shop.latency", [estimate(rate) for rate in rates], True)
     means = [np.stack([s[1], t, s[2][:, 2]], axis=1) for t, s in zip(totals, sides)]
-    changes["mean shop.latency"] = change(*map(estimate, means), False)
+    add("mean shop.latency", [estimate(mean) for mean in means], False)
     for rank in RANKS:
-        changes[f"p{rank * 100:.0f} shop.latency"] = quantile_change(*sides, rank)
+        changes[f"p{rank * 100:.0f} shop.latency"] = quantile_change(sides[:-1], sides[-1], rank)
     ranked = sorted(changes.values(), key=lambda change: change["significance"])
     different = 0
     for place, found in enumerate(ranked, 1):
@@ -206,4 +227,4 @@ def compare(base, new):
 
 
 for line in sys.stdin:
-    print(json.dumps(compare(*json.loads(line))))
+    print(json.dumps(compare(json.loads(line))))

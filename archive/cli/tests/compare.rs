@@ -108,6 +108,18 @@ fn json(base: &TestArchive, new: &TestArchive, more: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Compares the last run with the others.
+fn json_of_runs(runs: &[TestArchive]) -> Value {
+    let mut arguments = vec!["--json".to_owned()];
+    for (place, run) in runs.iter().enumerate() {
+        let name = if place + 1 == runs.len() { "new".to_owned() } else { format!("base{place}") };
+        arguments.push(format!("{name}={}", run.base().display()));
+    }
+    let output = compare(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 #[test]
 fn damaged_run_is_refused_with_the_place_and_what_to_do() {
     let base = BASE.run("base", SECONDS);
@@ -292,6 +304,59 @@ fn differences_between_base_runs_are_no_news() {
     assert_eq!(number(&json, "rate shop.requests[order]")["verdict"], "higher", "{json}");
 }
 
+/// Writes a run whose requests have each code so many times a second; a code of 0 is never logged.
+fn run_of_codes(name: &str, seed: u64, codes: [u64; 2]) -> TestArchive {
+    let mut random = Shop { seed, ..BASE };
+    let mut totals = [0; 2];
+    let mut rows = Vec::new();
+    for second in 0..SECONDS {
+        let mut row = Vec::new();
+        for ((total, rate), title) in totals.iter_mut().zip(codes).zip(["200", "500"]) {
+            if rate > 0 {
+                *total += rate / 2 + random.random(rate + 1);
+                row.push((format!("shop.requests[code={title}]"), *total));
+            }
+        }
+        rows.push((second, row));
+    }
+    Builder::named(name)
+        .metric("shop.requests", "u64 counter count")
+        .instances("shop.requests", ["code=200", "code=500"])
+        .rows(rows)
+        .finish()
+}
+
+#[test]
+fn an_instance_that_a_run_lacks_has_a_share_of_nothing() {
+    let none = run_of_codes("none", 1, [20, 0]);
+    let some = run_of_codes("some", 2, [20, 2]);
+    let [without, with] = sides(&none, &some);
+    let more = json(&none, &some, &[]);
+    let failed = number(&more, "share shop.requests[code=500]");
+    assert_eq!((failed["base"].as_f64(), &failed["verdict"]), (Some(0.0), &"higher".into()));
+    assert_eq!(number(&more, "share shop.requests[code=200]")["base"], 1.0);
+    let condition = "share(shop.requests[code=500]) > +5%";
+    let output = compare(&[&without, &with, "--fail-if", condition]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let fewer = json(&some, &none, &[]);
+    let failed = number(&fewer, "share shop.requests[code=500]");
+    assert_eq!((failed["new"].as_f64(), &failed["verdict"]), (Some(0.0), &"lower".into()));
+}
+
+#[test]
+fn base_runs_without_an_instance_count_in_its_mean_share() {
+    let runs = [[20, 0], [20, 5], [20, 0], [20, 2]];
+    let runs: Vec<TestArchive> = (1..)
+        .zip(runs)
+        .map(|(seed, codes)| run_of_codes(&format!("run{seed}"), seed, codes))
+        .collect();
+    let json = json_of_runs(&runs);
+    let failed = number(&json, "share shop.requests[code=500]");
+    let base = failed["base"].as_f64().unwrap();
+    assert!((base - 0.2 / 3.0).abs() < 0.005, "{failed}");
+    assert_eq!(failed["verdict"], "unclear", "{failed}");
+}
+
 #[test]
 fn the_warm_up_is_left_out_and_named() {
     let base = BASE.run("base", SECONDS);
@@ -347,7 +412,7 @@ mod engines {
         table
     }
 
-    fn computed(python: &Path, pairs: &[[TestArchive; 2]]) -> Vec<Value> {
+    fn computed(python: &Path, comparisons: &[Vec<TestArchive>]) -> Vec<Value> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compare.py");
         let mut child = Command::new(python)
             .arg(script)
@@ -356,10 +421,11 @@ mod engines {
             .spawn()
             .unwrap();
         let mut input = child.stdin.take().unwrap();
-        let lines: Vec<String> = pairs
-            .iter()
-            .map(|runs| serde_json::to_string(&runs.each_ref().map(table)).unwrap() + "\n")
-            .collect();
+        let mut lines = Vec::new();
+        for runs in comparisons {
+            let tables: Vec<Value> = runs.iter().map(table).collect();
+            lines.push(serde_json::to_string(&tables).unwrap() + "\n");
+        }
         let write = std::thread::spawn(move || input.write_all(lines.concat().as_bytes()));
         let output = child.wait_with_output().unwrap();
         write.join().unwrap().unwrap();
@@ -380,36 +446,48 @@ mod engines {
 
     #[test]
     #[ignore = "needs the engines that ci/columns fetches"]
-    fn fifty_pairs_of_runs_have_the_verdicts_that_scipy_computes() {
+    fn fifty_comparisons_have_the_verdicts_that_scipy_computes() {
         let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/columns/bin/python");
         if !python.with_file_name("../scipy.complete").exists() {
             assert!(std::env::var_os("PCP").is_none_or(|pcp| pcp != "require"), "no scipy");
             eprintln!("skipped: no scipy, which ci/columns scipy fetches");
             return;
         }
-        let pairs: Vec<[TestArchive; 2]> = (0..50)
-            .map(|pair| {
-                let base = Shop { failures: 5, seed: 100 + pair, ..BASE };
-                let new = Shop {
-                    searches: BASE.searches + pair % 7,
-                    orders: BASE.orders + pair % 3,
-                    bucket: usize::from(pair % 5 == 0),
-                    failures: 5 + pair % 4,
-                    seed: 200 + pair,
+        let comparisons: Vec<Vec<TestArchive>> = (0..50)
+            .map(|number| {
+                // In some of them the first base run has none of the failures, or the new run.
+                let failures = |run: u64| match (number % 5, run) {
+                    (1, 0) | (2, 9) => 0,
+                    _ => 5,
                 };
-                [base.run("base", SECONDS), new.run("new", SECONDS)]
+                let bases = if number % 4 == 3 { 3 } else { 1 };
+                let mut runs = Vec::new();
+                for run in 0..bases {
+                    let seed = 100 + 10 * number + run;
+                    let base = Shop { failures: failures(run), seed, ..BASE };
+                    runs.push(base.run(&format!("base{run}"), SECONDS));
+                }
+                let new = Shop {
+                    searches: BASE.searches + number % 7,
+                    orders: BASE.orders + number % 3,
+                    bucket: usize::from(number % 5 == 0),
+                    failures: failures(9),
+                    seed: 1000 + number,
+                };
+                runs.push(new.run("new", SECONDS));
+                runs
             })
             .collect();
         let mut verdicts = BTreeMap::new();
-        let all_computed = computed(&python, &pairs);
-        assert_eq!(all_computed.len(), pairs.len());
-        for (pair, ([base, new], computed)) in pairs.iter().zip(&all_computed).enumerate() {
-            let json = json(base, new, &[]);
+        let all_computed = computed(&python, &comparisons);
+        assert_eq!(all_computed.len(), comparisons.len());
+        for (place, (runs, computed)) in comparisons.iter().zip(&all_computed).enumerate() {
+            let json = json_of_runs(runs);
             let computed = computed.as_object().unwrap();
             assert_eq!(json["series"].as_array().unwrap().len(), computed.len(), "{json}");
             for (title, expected) in computed {
                 let found = number(&json, title);
-                let context = format!("pair {pair}, {title}");
+                let context = format!("comparison {place}, {title}");
                 assert_eq!(found["verdict"], expected["verdict"], "{context}: {found} {expected}");
                 for field in ["base", "new", "low", "high", "significance"] {
                     assert_near(&found[field], &expected[field], &format!("{context}, {field}"));
@@ -417,6 +495,6 @@ mod engines {
                 *verdicts.entry(found["verdict"].to_string()).or_insert(0) += 1;
             }
         }
-        assert_eq!(verdicts.len(), 4, "pairs of all kinds: {verdicts:?}");
+        assert_eq!(verdicts.len(), 4, "comparisons of all kinds: {verdicts:?}");
     }
 }

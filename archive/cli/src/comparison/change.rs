@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Statistic;
 use super::estimate::{ColumnSums, Estimate, student_quantile, student_tail};
 use super::histogram::{HistogramColumns, QuantileBounds};
-use super::run::{ObservedRun, RunHistogram, SeriesColumns, SeriesName};
+use super::run::{ObservedRun, RunHistogram, SeriesName};
 
 /// Confidence level of bounds.
 const LEVEL: f64 = 0.95;
@@ -231,14 +231,19 @@ impl Comparison {
         self.one_sided.push((side, name.0.clone(), name.1.clone()));
     }
 
-    /// Adds the share of each instance of counters that have several.
+    /// Adds the share of each instance of counters that have several instances in any run.
     fn add_shares(&mut self, bases: &[&ObservedRun], new: &ObservedRun) {
-        let bases: Vec<_> = bases.iter().map(|run| shares(run)).collect();
-        for (name, new) in shares(new) {
-            let base: Vec<Estimate> =
-                bases.iter().filter_map(|run| run.get(&name).copied()).collect();
-            if let Some(base) = Estimate::from_runs(&base) {
-                self.changes.push(Change::new(&name, Statistic::Share, Units::NONE, base, new));
+        for (metric, instances) in split_counters(bases, new) {
+            let Some(new) = CounterTotal::new(new, metric) else { continue };
+            let bases: Vec<CounterTotal<'_>> =
+                bases.iter().filter_map(|run| CounterTotal::new(run, metric)).collect();
+            for instance in instances {
+                let name = (metric.to_owned(), Some(Arc::clone(instance)));
+                let base: Vec<Estimate> =
+                    bases.iter().filter_map(|total| total.share(&name)).collect();
+                if let (Some(base), Some(new)) = (Estimate::from_runs(&base), new.share(&name)) {
+                    self.changes.push(Change::new(&name, Statistic::Share, Units::NONE, base, new));
+                }
             }
         }
     }
@@ -303,35 +308,59 @@ fn in_units(histogram: &RunHistogram, units: Units) -> Option<HistogramColumns> 
     Some(columns)
 }
 
-/// Returns the share of each instance in the growth of its counter.
-fn shares(run: &ObservedRun) -> BTreeMap<SeriesName, Estimate> {
-    let mut counters: BTreeMap<&str, Vec<(&SeriesName, &SeriesColumns)>> = BTreeMap::new();
-    for (name, columns) in &run.series {
-        if columns.is_rate && name.1.is_some() {
-            counters.entry(&name.0).or_default().push((name, columns));
+/// Returns the counters that have several instances in any run, with the instances of all runs.
+fn split_counters<'r>(
+    bases: &[&'r ObservedRun],
+    new: &'r ObservedRun,
+) -> BTreeMap<&'r str, BTreeSet<&'r Arc<str>>> {
+    let mut counters: BTreeMap<&str, BTreeSet<&Arc<str>>> = BTreeMap::new();
+    let mut split = BTreeSet::new();
+    for run in bases.iter().copied().chain([new]) {
+        let mut previous = None;
+        for ((metric, instance), columns) in &run.series {
+            if let Some(instance) = instance.as_ref().filter(|_| columns.is_rate) {
+                counters.entry(metric).or_default().insert(instance);
+                if previous == Some(metric) {
+                    split.insert(metric.as_str());
+                }
+                previous = Some(metric);
+            }
         }
     }
-    let mut shares = BTreeMap::new();
-    for instances in counters.into_values().filter(|instances| instances.len() > 1) {
-        let columns = instances.first().map_or(0, |(_, columns)| columns.parts.len());
-        let mut whole = vec![ColumnSums::default(); columns];
-        for (_, columns) in &instances {
-            for (whole, part) in whole.iter_mut().zip(&columns.parts) {
+    counters.retain(|metric, _| split.contains(metric));
+    counters
+}
+
+/// A counter of a run, and the growth of all its instances in each column.
+struct CounterTotal<'r> {
+    run: &'r ObservedRun,
+    growth: Vec<ColumnSums>,
+}
+
+impl<'r> CounterTotal<'r> {
+    /// Returns `None` if the run does not have the counter.
+    fn new(run: &'r ObservedRun, metric: &str) -> Option<Self> {
+        let mut growth: Vec<ColumnSums> = Vec::new();
+        for columns in run.instances(metric).filter(|columns| columns.is_rate) {
+            growth.resize(columns.parts.len(), ColumnSums::default());
+            for (whole, part) in growth.iter_mut().zip(&columns.parts) {
                 whole.denominator += part.numerator;
                 whole.observations = part.observations.max(whole.observations);
             }
         }
-        for (name, columns) in instances {
-            let parts = columns.parts.iter().zip(&whole);
-            let parts: Vec<ColumnSums> = parts
-                .map(|(part, whole)| ColumnSums { numerator: part.numerator, ..*whole })
-                .collect();
-            if let Some(share) = Estimate::new(&parts) {
-                shares.insert(name.clone(), share);
+        (!growth.is_empty()).then_some(Self { run, growth })
+    }
+
+    /// Estimates the share of an instance in the growth of all: 0 if the run does not have it.
+    fn share(&self, name: &SeriesName) -> Option<Estimate> {
+        let mut parts = self.growth.clone();
+        if let Some(columns) = self.run.series.get(name) {
+            for (part, own) in parts.iter_mut().zip(&columns.parts) {
+                part.numerator = own.numerator;
             }
         }
+        Estimate::new(&parts)
     }
-    shares
 }
 
 /// Compares a quantile. Its significance is that of the share of values above the quantile of both

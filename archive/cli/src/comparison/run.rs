@@ -100,8 +100,13 @@ impl ObservedRun {
 
     /// Returns whether any instance of a counter was logged.
     pub(crate) fn has_counter(&self, metric: &str) -> bool {
-        let first = self.series.range((metric.to_owned(), None)..).next();
-        first.is_some_and(|((name, _), columns)| name == metric && columns.is_rate)
+        self.instances(metric).next().is_some_and(|columns| columns.is_rate)
+    }
+
+    /// Iterates over the series of a metric.
+    pub(super) fn instances(&self, metric: &str) -> impl Iterator<Item = &SeriesColumns> {
+        let series = self.series.range((metric.to_owned(), None)..);
+        series.take_while(move |((name, _), _)| name == metric).map(|(_, columns)| columns)
     }
 }
 
