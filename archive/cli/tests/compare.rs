@@ -250,6 +250,75 @@ fn parts_of_one_archive_are_compared() {
 }
 
 #[test]
+fn parts_that_overlap_are_refused() {
+    let archive = BASE.run("one", SECONDS);
+    let base = archive.base().to_str().unwrap();
+    let output = compare(&[base, "--before", "0s..200s", "--after", "100s..300s"]);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("--before and --after overlap"), "{message}");
+    let output = compare(&[base, "--before", "0s..200s", "--after", "200s..390s"]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_gap_has_the_length_of_what_is_missing() {
+    let row = |second: u64| (second, [("shop.orders", 20 * second)]);
+    let build = |name, gap_end: u64| {
+        let builder = Builder::named(name).metric("shop.orders", "u64 counter count");
+        builder.rows((0..300).map(row)).mark(300).rows((gap_end..gap_end + 300).map(row)).finish()
+    };
+    let base = build("base", 420);
+    let new = build("new", 100_000);
+    let json = json(&base, &new, &[]);
+    let gap = &json["excluded"][0];
+    assert_eq!(gap["reason"], "gap in the archive");
+    let seconds = gap["end_seconds"].as_f64().unwrap() - gap["begin_seconds"].as_f64().unwrap();
+    assert!((seconds - 120.0).abs() < 1e-6, "{gap}");
+    let [base, new] = sides(&base, &new);
+    let text = String::from_utf8(compare(&[&base, &new]).stdout).unwrap();
+    assert!(text.contains("  gap in the archive from 22:18:20 to 22:20:20\n"), "{text}");
+    // A run of more than a day.
+    let dated = "  gap in the archive from 2023-11-14 22:18:20 to 2023-11-16 02:00:00\n";
+    assert!(text.contains(dated), "{text}");
+}
+
+/// Writes a run whose latencies are in the first bucket and sometimes the second.
+fn run_of_latencies(name: &str, seconds: u64, each_second: u64) -> TestArchive {
+    let rows = (0..seconds).map(|second| {
+        let fast = ("shop.latency.bucket[bucket=0..0]", each_second * second);
+        let slow = ("shop.latency.bucket[bucket=1..1]", each_second * (second + 1) / 2);
+        (second, [fast, slow])
+    });
+    Builder::named(name)
+        .metric("shop.latency.bucket", "u64 counter count")
+        .instances("shop.latency.bucket", ["bucket=0..0", "bucket=1..1"])
+        .labels("shop.latency.bucket", &[("histogram", "millisec")])
+        .rows(rows)
+        .finish()
+}
+
+#[test]
+fn bounds_that_are_missing_have_the_reason() {
+    let bounds = |each_second| {
+        let base = run_of_latencies("base", 60, each_second);
+        let new = run_of_latencies("new", 60, each_second);
+        let [base, new] = sides(&base, &new);
+        let text = String::from_utf8(compare(&[&base, &new, "--all"]).stdout).unwrap();
+        let row = |title: &str| {
+            let row = text.lines().find(|line| line.starts_with(title));
+            row.unwrap_or_else(|| panic!("{title}: {text}")).to_owned()
+        };
+        (row("p50 shop.latency"), row("p99 shop.latency"))
+    };
+    // Half of the values and more are 0.
+    let (median, _) = bounds(200);
+    assert!(median.contains("base may be 0"), "{median}");
+    let (_, highest) = bounds(1);
+    assert!(highest.contains("too few values"), "{highest}");
+}
+
+#[test]
 fn compressed_archives_give_the_same_bytes_each_time() {
     let base = BASE.run("base", SECONDS);
     let new = Shop { orders: 40, seed: 2, ..BASE }.run("new", SECONDS);

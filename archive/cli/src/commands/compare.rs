@@ -169,6 +169,7 @@ impl Arguments {
             let (_, archive) = &first;
             runs.push(self.read("base", archive, Some(before), &metrics, zone)?);
             runs.push(self.read("new", archive, Some(after), &metrics, zone)?);
+            check_parts(&runs)?;
             return Ok(runs);
         }
         if others.is_empty() {
@@ -223,7 +224,7 @@ impl Arguments {
             out.text.push(b'\n');
             let cuts = &run.observed.excluded;
             for cut in cuts.iter().take(MAX_EXCLUDED) {
-                let line = format!("  {}", excluded_text(cut, zone));
+                let line = format!("  {}", excluded_text(cut, &run.window, zone));
                 out.text.extend_from_slice(shown(&line).as_bytes());
                 out.text.push(b'\n');
             }
@@ -298,6 +299,18 @@ impl Arguments {
     }
 }
 
+/// Refuses two parts of an archive that have values in common, which would be compared with
+/// themselves.
+fn check_parts(parts: &[Run]) -> Result<(), Failure> {
+    let [before, after] = parts else { return Ok(()) };
+    if before.window.start() < after.window.end() && after.window.start() < before.window.end() {
+        let reason = "--before and --after overlap, but only parts without a common value can be \
+                      compared; let one end where the other begins";
+        return Err(Failure::Usage(reason.to_owned()));
+    }
+    Ok(())
+}
+
 /// Parses `FROM..TO`; relative times count from the start or end of the archive.
 fn part_of(
     source: Source<'_>,
@@ -326,13 +339,18 @@ fn part_of(
     Ok(from..=to)
 }
 
-fn excluded_text(cut: &Excluded, zone: &Zone) -> String {
+/// Describes a cut, with dates if the run is on several days.
+fn excluded_text(cut: &Excluded, window: &RangeInclusive<Timestamp>, zone: &Zone) -> String {
     let program = cut.program.as_deref().map(|program| format!("{program}: ")).unwrap_or_default();
-    let begin = zone.strftime(cut.begin, "%T");
-    if cut.begin == cut.end {
+    let first_day = zone.strftime(*window.start(), "%F");
+    let is_one_day = first_day == zone.strftime(*window.end(), "%F");
+    let format = if is_one_day { "%T" } else { "%F %T" };
+    let begin = zone.strftime(cut.begin, format);
+    let end = zone.strftime(cut.end, format);
+    if begin == end {
         return format!("{program}{} at {begin}", cut.reason);
     }
-    format!("{program}{} from {begin} to {}", cut.reason, zone.strftime(cut.end, "%T"))
+    format!("{program}{} from {begin} to {end}", cut.reason)
 }
 
 fn title(change: &Change) -> String {
@@ -352,9 +370,9 @@ fn push_cells(grid: &mut Grid, change: &Change) {
         |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     let bounds = match (change.low, change.high) {
         (Some(low), Some(high)) => format!("{low:.2} - {high:.2}"),
+        _ if change.base_may_be_zero => "base may be 0".to_owned(),
         // Of few values the rank of a quantile is not known well enough to name a greatest bucket.
-        _ if matches!(change.statistic, Statistic::Quantile(_)) => "too few values".to_owned(),
-        _ => "base may be 0".to_owned(),
+        _ => "too few values".to_owned(),
     };
     grid.cell(|text| text.push_str(&shown(&title(change))));
     grid.cell(|text| text.push_str(&number(change, change.base)));

@@ -55,9 +55,11 @@ pub(crate) struct Change {
     pub(crate) units: Units,
     pub(crate) base: f64,
     pub(crate) new: f64,
-    /// Bounds of the ratio at 95 % confidence; `None` if the base may be 0.
+    /// Bounds of the ratio at 95 % confidence; `None` if the base may be 0, or of a quantile if
+    /// too few values are known.
     pub(crate) low: Option<f64>,
     pub(crate) high: Option<f64>,
+    pub(crate) base_may_be_zero: bool,
     pub(crate) verdict: Verdict,
     /// The p-value: the probability of a difference at least this large by chance.
     pub(crate) significance: f64,
@@ -148,6 +150,7 @@ impl Change {
             new: new.value,
             low: bounds.map(|(low, _)| low),
             high: bounds.map(|(_, high)| high),
+            base_may_be_zero: bounds.is_none(),
             verdict: if is_same { Verdict::Same } else { Verdict::Unclear },
             significance,
         }
@@ -390,12 +393,13 @@ fn quantile_change(
         Estimate::from_runs(&shares)?,
         new.share_above(limit)?,
     );
+    let base_may_be_zero = base_low <= 0.0 && base_high.is_some() && bounds.high.is_some();
     let low = base_high.filter(|high| *high > 0.0).map(|high| bounds.low / high);
     let high = bounds.high.filter(|_| base_low > 0.0).map(|high| high / base_low);
     let one_bucket = base.iter().all(|run| run.first.total_cmp(&bounds.first).is_eq());
     let is_near = low.zip(high).is_some_and(|(low, high)| low >= 1.0 - SAME && high <= 1.0 + SAME);
     let verdict = if one_bucket || is_near { Verdict::Same } else { Verdict::Unclear };
-    Some(Change { base: value, new: bounds.value, low, high, verdict, ..shares })
+    Some(Change { base: value, new: bounds.value, low, high, base_may_be_zero, verdict, ..shares })
 }
 
 /// Returns the least value of the bucket with the quantile of both sides combined, each with the

@@ -10,7 +10,7 @@ use pcp_archive::envelope::{Envelope, Grid, Options, Series};
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::scan::{SelectedMetric, Selection};
-use pcp_archive::{InDom, InstanceId, Metadata, Pmid, Timestamp, Units};
+use pcp_archive::{InDom, InstanceId, Metadata, Pmid, Source, Timestamp, Units};
 
 use super::estimate::{ColumnSums, MAX_GROUPS};
 use super::histogram::{BucketColumns, HistogramColumns};
@@ -34,7 +34,7 @@ impl Default for RunOptions {
     }
 }
 
-/// A period left out of the comparison, or the time of a restart or mark.
+/// A period left out of the comparison, or the time of a restart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Excluded {
     /// `None` if it applies to all programs.
@@ -85,7 +85,8 @@ impl ObservedRun {
             cuts.add_event(event, selection.metrics(), &grid, options);
         })?;
         let envelope = Envelope::read(selection, grid, Options::default())?;
-        let mut run = Self { excluded: cuts.finish(&envelope, options), ..Self::default() };
+        cuts.add_gaps(selection.source(), &envelope)?;
+        let mut run = Self { excluded: cuts.finish(&envelope.grid, options), ..Self::default() };
         let mut reader = SeriesReader::new(selection);
         // A series is dropped when it was added: both forms of all would be twice the memory.
         for series in envelope.series {
@@ -319,23 +320,35 @@ impl Cuts {
         columns_of(grid, begin, end)
     }
 
-    /// Returns what was cut out, including gaps in the archive.
-    fn finish(&mut self, envelope: &Envelope, options: RunOptions) -> Vec<Excluded> {
+    /// Notes the gaps in the archive, each from a mark to the next record.
+    fn add_gaps(&mut self, source: Source<'_>, envelope: &Envelope) -> Result<(), Failure> {
+        let window_end = *envelope.grid.window().end();
+        for mark in &envelope.marks {
+            let mut records = source.records_from(*mark)?;
+            let mut end = window_end;
+            while let Some(record) = records.next()? {
+                if !record.is_mark() && record.timestamp() >= *mark {
+                    end = record.timestamp().min(window_end);
+                    break;
+                }
+            }
+            let reason = "gap in the archive";
+            self.excluded.push(Excluded { program: None, begin: *mark, end, reason });
+        }
+        Ok(())
+    }
+
+    /// Returns what was cut out, in the order of time.
+    fn finish(&mut self, grid: &Grid, options: RunOptions) -> Vec<Excluded> {
         let mut excluded = std::mem::take(&mut self.excluded);
-        let end = *envelope.grid.window().end();
+        let end = *grid.window().end();
         for (program, Away { since, metrics }) in std::mem::take(&mut self.away) {
             if options.without_absences {
-                self.cut(&metrics, &columns_of(&envelope.grid, since, end));
+                self.cut(&metrics, &columns_of(grid, since, end));
             }
             let program = Some(program);
             excluded.push(Excluded { program, begin: since, end, reason: "not running" });
         }
-        excluded.extend(envelope.marks.iter().map(|mark| Excluded {
-            program: None,
-            begin: *mark,
-            end: *mark,
-            reason: "gap in the archive",
-        }));
         excluded.sort_by_key(|cut| cut.begin);
         excluded
     }

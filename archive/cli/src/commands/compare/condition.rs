@@ -121,6 +121,7 @@ mod tests {
             new,
             low: None,
             high: None,
+            base_may_be_zero: true,
             verdict,
             significance: 0.0,
         };
