@@ -7,7 +7,7 @@
 //! |---|---|
 //! | counter | its rate; of one with several instances also the share of each in all |
 //! | instant or discrete value | its mean |
-//! | histogram | values per second, their mean, and their quantiles 0.5, 0.9 and 0.99 |
+//! | histogram | values per second, their mean, their quantiles 0.5, 0.9 and 0.99, and those asked for |
 //!
 //! Each run is read into 128 [columns](pcp_archive::envelope), so a restart, mark or gap only costs
 //! the time in which nothing is known. Every number is the ratio of two sums over the columns
@@ -29,7 +29,7 @@ mod run;
 
 pub(crate) use change::{Change, Comparison, Side, Verdict, compare, count_discoveries};
 pub(crate) use estimate::{ColumnSums, student_tail};
-pub(crate) use run::{Excluded, ObservedRun, RunHistogram, RunOptions, SeriesName};
+pub(crate) use run::{Excluded, ObservedRun, RunHistogram, RunOptions, SeriesName, series_names};
 
 #[cfg(test)]
 pub(crate) use {

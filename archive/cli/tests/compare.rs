@@ -347,8 +347,111 @@ fn a_condition_that_holds_is_an_exit_status() {
     assert!(message.contains(expected), "{message}");
     assert_eq!(status("p99(shop.latency) > +100%").0, Some(0));
     assert_eq!(status("rate(shop.requests[order]) < -5%").0, Some(0));
-    assert_eq!(status("p99(shop.nothing) > +5%").0, Some(2));
+    let (code, message) = status("p99(shop.nothing) > +5%");
+    assert_eq!(code, Some(2));
+    assert!(message.contains("no such number was compared"), "{message}");
+    for quantile in ["p95", "p99.9", "0.75"] {
+        let (code, message) = status(&format!("{quantile}(shop.latency) > +5%"));
+        assert_eq!(code, Some(1), "{quantile}: {message}");
+    }
     assert_eq!(status("p99 of shop").0, Some(2));
+}
+
+#[test]
+fn conditions_select_by_labels_as_metrics_are_selected() {
+    let run = |name, slow: u64| {
+        Builder::named(name)
+            .metric("shop.requests", "u64 counter count")
+            .instances("shop.requests", ["first", "second"])
+            .instance_labels(
+                "shop.requests",
+                &[("first", &[("code", "200")]), ("second", &[("code", "500")])],
+            )
+            .metric("shop.latency.bucket", "u64 counter count")
+            .labels("shop.latency.bucket", &[("histogram", "microsec")])
+            .instances("shop.latency.bucket", ["path=/a,bucket=4..5", "path=/b,bucket=6..7"])
+            .metric("shop.latency.sum", "u64 counter microsec")
+            .instances("shop.latency.sum", ["path=/a", "path=/b"])
+            .instance_labels(
+                "shop.latency.sum",
+                &[("path=/a", &[("path", "/a")]), ("path=/b", &[("path", "/b")])],
+            )
+            .rows((0..100).map(|second: u64| {
+                let row = [
+                    ("shop.requests[first]", 20 * second),
+                    ("shop.requests[second]", slow * second),
+                    ("shop.latency.bucket[path=/a,bucket=4..5]", 9 * second),
+                    ("shop.latency.bucket[path=/b,bucket=6..7]", slow * second),
+                    ("shop.latency.sum[path=/a]", 45 * second),
+                    ("shop.latency.sum[path=/b]", 7 * slow * second),
+                ];
+                (second, row)
+            }))
+            .finish()
+    };
+    let base = run("base", 4);
+    let new = run("new", 8);
+    let [base, new] = sides(&base, &new);
+    let status = |condition: &str| {
+        let output = compare(&[&base, &new, "--fail-if", condition]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, message) = status("rate(shop.requests{code='500'}) > +5%");
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("rate shop.requests[second] was 4"), "{message}");
+    assert_eq!(status("rate(shop.requests{code=\"200\"}) > +5%").0, Some(0));
+    assert_eq!(status("rate(shop.latency{path=~'/[b]'}) > +5%").0, Some(1));
+    assert_eq!(status("rate(shop.latency{path='/a'}) > +5%").0, Some(0));
+    let (code, message) = status("rate(shop.requests{code='404'}) > +5%");
+    assert_eq!(code, Some(2), "{message}");
+}
+
+#[test]
+fn all_numbers_for_which_conditions_hold_are_named() {
+    let run = |name, factor: u64| {
+        let instances: Vec<String> = (0..14).map(|place| format!("i{place:02}")).collect();
+        let rows = (0..100).map(|second: u64| {
+            let row = instances
+                .iter()
+                .map(move |instance| (format!("shop.requests[{instance}]"), factor * second));
+            (second, row.chain([("shop.orders".to_owned(), 3 * factor * second)]))
+        });
+        Builder::named(name)
+            .metric("shop.requests", "u64 counter count")
+            .instances("shop.requests", instances.iter().map(String::as_str))
+            .metric("shop.orders", "u64 counter count")
+            .rows(rows)
+            .finish()
+    };
+    let base = run("base", 5);
+    let new = run("new", 10);
+    let [base, new] = sides(&base, &new);
+    let conditions = ["rate(shop.orders) > +50%", "rate(shop.requests) > +5%"];
+    let fail_if = ["--fail-if", conditions[0], "--fail-if", conditions[1]];
+    let output = compare(&[&[base.as_str(), new.as_str()], fail_if.as_slice()].concat());
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    let lines: Vec<&str> = message.lines().collect();
+    assert!(lines[0].starts_with(&format!("mmv-archive: {}: ", conditions[0])), "{message}");
+    assert!(lines[1].contains("rate shop.requests[i00] was 5"), "{message}");
+    assert_eq!(lines.len(), 11, "{message}");
+    let more = "mmv-archive: 5 more numbers for which a condition holds";
+    assert_eq!(lines.last(), Some(&more));
+}
+
+#[test]
+fn an_undecided_condition_is_named_and_no_failure() {
+    let base = BASE.run("base", 40);
+    let new = Shop { seed: 2, ..BASE }.run("new", 40);
+    let [base, new] = sides(&base, &new);
+    let output =
+        compare(&[&base, &new, "-T", "30s", "--fail-if", "rate(shop.requests[order]) > +1%"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{message}");
+    let start = "mmv-archive: not decided: too few values: rate(shop.requests[order]) > +1%: rate \
+                 shop.requests[order] was ";
+    assert!(message.starts_with(start), "{message}");
+    assert!(message.contains("; their ratio may be 0."), "{message}");
 }
 
 #[test]

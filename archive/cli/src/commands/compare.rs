@@ -4,7 +4,7 @@ mod condition;
 
 use mmv_chart::Grid;
 use pcp_types::scaled::scaled;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -16,19 +16,21 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::comparison::{
-    Change, Comparison, Excluded, ObservedRun, RunOptions, Side, Statistic, Verdict, compare,
-    series_title,
+    Change, Comparison, Excluded, ObservedRun, RunOptions, SeriesName, Side, Statistic, Verdict,
+    compare, series_title,
 };
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, Parts};
 use crate::order::is_unnamed_machinery;
 use crate::selection::select_metrics;
-use crate::text::{EpochSeconds, Output, Rfc3339, shown};
+use crate::text::{EpochSeconds, Output, Rfc3339, shown, warn};
 use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};
-use condition::Condition;
+use condition::{Condition, Outcome};
 
 /// Limit on the metrics listed as present on one side only.
 const MAX_LISTED: usize = 5;
+/// Limit on the numbers listed for which conditions hold, or are undecided.
+const MAX_OUTCOMES: usize = 10;
 /// Limit on the restarts, gaps and warm-ups listed for a run.
 const MAX_EXCLUDED: usize = 5;
 /// The end of the help.
@@ -77,7 +79,8 @@ pub(crate) struct Arguments {
     warm_up: String,
 
     /// Exit with status 1 if a number changed significantly and by more than this; may be repeated:
-    /// "p99(mmv.shop.latency) > +5%", "rate(mmv.shop.orders) < -10%"
+    /// "p99(mmv.shop.latency) > +5%", "rate(mmv.shop.requests{code='500'}) > +10%". A number that
+    /// may have changed so much, which the runs cannot tell, is named on standard error
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
 
@@ -101,6 +104,8 @@ pub(crate) struct Run {
     name: String,
     window: RangeInclusive<Timestamp>,
     observed: ObservedRun,
+    /// The series that the labels of each condition select.
+    labelled: Vec<BTreeSet<SeriesName>>,
 }
 
 impl Run {
@@ -118,15 +123,15 @@ impl Run {
     ) -> Result<Self, Failure> {
         selection.retain(|metric| !is_unnamed_machinery(&metric.name, named));
         let observed = ObservedRun::read(&selection, window.clone(), options)?;
-        Ok(Self { name: name.to_owned(), window, observed })
+        Ok(Self { name: name.to_owned(), window, observed, labelled: Vec::new() })
     }
 }
 
-/// Compares the last run with the others.
-pub(crate) fn compare_last(runs: &[Run]) -> Comparison {
+/// Compares the last run with the others, of histograms also the quantiles of these ranks.
+pub(crate) fn compare_last(runs: &[Run], ranks: &[f64]) -> Comparison {
     let Some((new, bases)) = runs.split_last() else { return Comparison::default() };
     let bases: Vec<&ObservedRun> = bases.iter().map(|run| &run.observed).collect();
-    compare(&bases, &new.observed)
+    compare(&bases, &new.observed, ranks)
 }
 
 impl Arguments {
@@ -141,7 +146,8 @@ impl Arguments {
         let place = runs.iter().position(|run| run.name == "new").unwrap_or(runs.len() - 1);
         let new = runs.remove(place);
         runs.push(new);
-        let comparison = compare_last(&runs);
+        let ranks: Vec<f64> = self.fail_if.iter().filter_map(Condition::rank).collect();
+        let comparison = compare_last(&runs, &ranks);
         if comparison.changes.is_empty() && comparison.one_sided.is_empty() {
             let reason = "none of the metrics has enough numbers at these times";
             return Err(Failure::NoData(reason.to_owned()));
@@ -154,7 +160,7 @@ impl Arguments {
             self.write_table(&mut out, &comparison, &runs, &zone)?;
         }
         out.finish()?;
-        self.check_conditions(&comparison)
+        self.check_conditions(&comparison, &runs)
     }
 
     /// Reads the two parts of one archive, or each of several archives.
@@ -205,7 +211,10 @@ impl Arguments {
         let selection = select_metrics(source, metrics, &self.instances)?;
         let options =
             RunOptions { warm_up: parse_interval(&self.warm_up)?, ..RunOptions::default() };
-        let run = Run::read(name, selection, window, (metrics, options))?;
+        let mut run = Run::read(name, selection, window, (metrics, options))?;
+        for condition in &self.fail_if {
+            run.labelled.push(condition.labelled_series(source));
+        }
         check_whole_set(&archives)?;
         Ok(run)
     }
@@ -273,30 +282,78 @@ impl Arguments {
         )
     }
 
-    fn check_conditions(&self, comparison: &Comparison) -> Result<(), Failure> {
-        let mut failed = Ok(());
-        for condition in &self.fail_if {
-            let mut numbers =
-                comparison.changes.iter().filter(|change| condition.is_about(change)).peekable();
-            if numbers.peek().is_none() {
-                let reason = format!("{}: no such number was compared", condition.text());
-                return Err(Failure::Usage(reason));
+    /// Names the numbers for which a condition holds or is undecided.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Usage`] for a condition about no number, [`Failure::Condition`] if one holds.
+    fn check_conditions(&self, comparison: &Comparison, runs: &[Run]) -> Result<(), Failure> {
+        let mut holding = Vec::new();
+        let mut undecided = Vec::new();
+        let mut unknown = Vec::new();
+        for (place, condition) in self.fail_if.iter().enumerate() {
+            let labelled: BTreeSet<&SeriesName> =
+                runs.iter().filter_map(|run| run.labelled.get(place)).flatten().collect();
+            let mut is_known = false;
+            for change in &comparison.changes {
+                if !condition.is_about(change, &labelled) {
+                    continue;
+                }
+                is_known = true;
+                match condition.outcome(change) {
+                    Outcome::Holds => holding.push(outcome_text(condition, change)),
+                    Outcome::Undecided => undecided.push(undecided_text(condition, change)),
+                    Outcome::DoesNotHold => {}
+                }
             }
-            if let Some(change) = numbers.find(|change| condition.holds(change))
-                && failed.is_ok()
-            {
-                let found = format!(
-                    "{}: {} was {} and is {}",
-                    condition.text(),
-                    title(change),
-                    number(change, change.base),
-                    number(change, change.new)
-                );
-                failed = Err(Failure::Condition(shown(&found).into_owned()));
+            if !is_known {
+                unknown.push(format!("{}: no such number was compared", condition.text()));
             }
         }
-        failed
+        for line in first_lines(undecided, "undecided") {
+            warn(&line);
+        }
+        let mut holding = first_lines(holding, "for which a condition holds");
+        // The last line is that of the error.
+        let failure = if unknown.is_empty() {
+            holding.pop().map(Failure::Condition)
+        } else {
+            Some(Failure::Usage(unknown.join("; ")))
+        };
+        for line in holding {
+            warn(&line);
+        }
+        failure.map_or(Ok(()), Err)
     }
+}
+
+fn outcome_text(condition: &Condition, change: &Change) -> String {
+    let text = format!(
+        "{}: {} was {} and is {}",
+        condition.text(),
+        title(change),
+        number(change, change.base),
+        number(change, change.new)
+    );
+    shown(&text).into_owned()
+}
+
+fn undecided_text(condition: &Condition, change: &Change) -> String {
+    let bounds = match (change.low, change.high) {
+        (Some(low), Some(high)) => format!("; their ratio may be {low:.2} to {high:.2}"),
+        _ => String::new(),
+    };
+    format!("not decided: too few values: {}{bounds}", outcome_text(condition, change))
+}
+
+/// Returns the first lines about some numbers, and one that says how many others there are.
+fn first_lines(mut lines: Vec<String>, kind: &str) -> Vec<String> {
+    let more = lines.len().saturating_sub(MAX_OUTCOMES);
+    lines.truncate(MAX_OUTCOMES);
+    if more > 0 {
+        lines.push(format!("{more} more numbers {kind}"));
+    }
+    lines
 }
 
 /// Refuses two parts of an archive that have values in common, which would be compared with

@@ -18,7 +18,7 @@ const LEVEL: f64 = 0.95;
 const MAX_FALSE: f64 = 0.05;
 /// Numbers are the same if the bounds of their ratio are within this distance of 1.
 const SAME: f64 = 0.05;
-/// The quantiles of histograms that are compared.
+/// The quantiles of histograms that are always compared.
 const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// The result of comparing a number.
@@ -80,7 +80,11 @@ pub(crate) struct Comparison {
     pub(crate) one_sided: Vec<(Side, String, Option<Arc<str>>)>,
 }
 
-pub(crate) fn compare(bases: &[&ObservedRun], new: &ObservedRun) -> Comparison {
+/// Compares a run with others, of histograms also the quantiles of these ranks.
+pub(crate) fn compare(bases: &[&ObservedRun], new: &ObservedRun, ranks: &[f64]) -> Comparison {
+    let mut ranks = [&RANKS, ranks].concat();
+    ranks.sort_by(f64::total_cmp);
+    ranks.dedup_by(|one, other| is_same_rank(*one, *other));
     let mut comparison = Comparison::default();
     let names = bases.iter().copied().chain([new]).flat_map(|run| run.series.keys());
     for name in names.collect::<BTreeSet<_>>() {
@@ -89,7 +93,7 @@ pub(crate) fn compare(bases: &[&ObservedRun], new: &ObservedRun) -> Comparison {
     comparison.add_shares(bases, new);
     let names = bases.iter().copied().chain([new]).flat_map(|run| run.histograms.keys());
     for name in names.collect::<BTreeSet<_>>() {
-        comparison.add_histogram(name, bases, new);
+        comparison.add_histogram(name, bases, new, &ranks);
     }
     control_false_discoveries(&mut comparison.changes);
     comparison.changes.sort_by(|one, other| {
@@ -99,7 +103,20 @@ pub(crate) fn compare(bases: &[&ObservedRun], new: &ObservedRun) -> Comparison {
     comparison
 }
 
+/// Returns whether two ranks differ by rounding at most: 0.999 and 99.9 / 100.
+fn is_same_rank(one: f64, other: f64) -> bool {
+    (one - other).abs() < 1e-9
+}
+
 impl Change {
+    /// Returns whether it is that of a statistic.
+    pub(crate) fn is_of(&self, statistic: Statistic) -> bool {
+        match (self.statistic, statistic) {
+            (Statistic::Quantile(one), Statistic::Quantile(other)) => is_same_rank(one, other),
+            (one, other) => one == other,
+        }
+    }
+
     /// Returns the ratio of the new to the base value; `None` if the base is 0.
     pub(crate) fn ratio(&self) -> Option<f64> {
         (self.base != 0.0).then(|| self.new / self.base)
@@ -251,7 +268,13 @@ impl Comparison {
         }
     }
 
-    fn add_histogram(&mut self, name: &SeriesName, bases: &[&ObservedRun], new: &ObservedRun) {
+    fn add_histogram(
+        &mut self,
+        name: &SeriesName,
+        bases: &[&ObservedRun],
+        new: &ObservedRun,
+        ranks: &[f64],
+    ) {
         let base: Vec<&RunHistogram> =
             bases.iter().filter_map(|run| run.histograms.get(name)).collect();
         let Some(new) = new.histograms.get(name) else {
@@ -276,8 +299,8 @@ impl Comparison {
         if let Some((base, new)) = estimates(HistogramColumns::mean) {
             self.changes.push(Change::new(name, Statistic::Mean, units, base, new));
         }
-        for rank in RANKS {
-            self.changes.extend(quantile_change(name, rank, units, &base, &new));
+        for rank in ranks {
+            self.changes.extend(quantile_change(name, *rank, units, &base, &new));
         }
     }
 }

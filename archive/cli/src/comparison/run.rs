@@ -1,6 +1,6 @@
 //! Reads a run into columns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +111,22 @@ impl ObservedRun {
     }
 }
 
+/// Returns the names that the series of a selection have in a run.
+pub(crate) fn series_names(selection: &Selection<'_>) -> BTreeSet<SeriesName> {
+    let mut reader = SeriesReader::new(selection);
+    let mut names = BTreeSet::new();
+    for (place, metric) in selection.metrics().iter().enumerate() {
+        if let Some(instances) = selection.labelled_instances(metric.desc.pmid) {
+            for instance in instances {
+                names.extend(reader.name(place, Some(*instance)));
+            }
+        } else {
+            names.extend(reader.name(place, None));
+        }
+    }
+    names
+}
+
 /// Returns the sums of each column that is not cut out.
 fn parts(series: &Series, columns: u32, cuts: &[RangeInclusive<u32>]) -> Vec<ColumnSums> {
     let mut parts = vec![ColumnSums::default(); columns as usize];
@@ -192,13 +208,34 @@ impl<'s, 'a> SeriesReader<'s, 'a> {
         buckets: usize,
         instance: Option<InstanceId>,
     ) -> Option<&'r mut HistogramColumns> {
-        let layout = self.layouts.get(&buckets)?;
-        let name = layout.name().to_owned();
-        let units = layout.units();
-        let instance = self.instance_name(layout.indom(), instance);
-        let histogram = run.histograms.entry((name, instance));
+        let units = self.layouts.get(&buckets)?.units();
+        let histogram = run.histograms.entry(self.histogram_name(buckets, instance)?);
         let empty = || RunHistogram { units, columns: HistogramColumns::default() };
         Some(&mut histogram.or_insert_with(empty).columns)
+    }
+
+    /// Returns the name of the series or histogram that an instance of a metric belongs to.
+    fn name(&mut self, metric: usize, instance: Option<InstanceId>) -> Option<SeriesName> {
+        let selected = self.selection.metrics().get(metric)?;
+        if let Some(&buckets) = self.buckets_of_sums.get(&selected.desc.pmid) {
+            return self.histogram_name(buckets, instance);
+        }
+        if let Some(layout) = self.layouts.get(&metric) {
+            let bucket = layout.bucket(instance?)?;
+            return self.histogram_name(metric, bucket.histogram);
+        }
+        Some((selected.name.clone(), self.instance_name(selected.desc.indom, instance)))
+    }
+
+    fn histogram_name(
+        &mut self,
+        buckets: usize,
+        instance: Option<InstanceId>,
+    ) -> Option<SeriesName> {
+        let layout = self.layouts.get(&buckets)?;
+        let name = layout.name().to_owned();
+        let indom = layout.indom();
+        Some((name, self.instance_name(indom, instance)))
     }
 
     fn instance_name(

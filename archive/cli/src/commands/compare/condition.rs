@@ -1,10 +1,13 @@
 //! Conditions of `--fail-if`: `p99(mmv.shop.latency) > +5%`.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use pcp_archive::Source;
+use pcp_archive::scan::{Selection, Selector};
 use pcp_types::names::selects;
 
-use crate::comparison::{Change, Statistic, Verdict};
+use crate::comparison::{Change, SeriesName, Statistic, Verdict, series_names};
 use crate::options::histograms;
 
 /// A change that makes the command fail.
@@ -12,12 +15,23 @@ use crate::options::histograms;
 pub(super) struct Condition {
     text: String,
     statistic: Statistic,
+    /// A name, branch or pattern, also with labels.
     metric: String,
+    has_labels: bool,
     instance: Option<String>,
     /// True for `>`, false for `<`.
     is_above: bool,
     /// Ratio of the new to the base value beyond which the condition holds.
     limit: f64,
+}
+
+/// What a condition says of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Holds,
+    DoesNotHold,
+    /// The change is unclear, and its ratio may be beyond the limit.
+    Undecided,
 }
 
 impl FromStr for Condition {
@@ -26,7 +40,8 @@ impl FromStr for Condition {
     fn from_str(text: &str) -> Result<Self, String> {
         parse(text).ok_or_else(|| {
             "expected STATISTIC(METRIC) > +PERCENT% or < -PERCENT%, with rate, value, share, mean \
-             or a quantile such as p99: p99(mmv.shop.latency) > +5%"
+             or a quantile such as p99: p99(mmv.shop.latency) > +5%, and METRIC as above, also with \
+             labels"
                 .to_owned()
         })
     }
@@ -47,6 +62,7 @@ fn parse(text: &str) -> Option<Condition> {
         Some((metric, instance)) => (metric, Some(instance.to_owned())),
         None => (metric, None),
     };
+    let has_labels = metric.parse::<Selector>().ok()?.has_matchers();
     let comparison = comparison.trim();
     let is_above = comparison.starts_with('>');
     let percent = comparison.strip_prefix(['>', '<'])?.trim().strip_suffix('%')?;
@@ -56,7 +72,8 @@ fn parse(text: &str) -> Option<Condition> {
     }
     let limit = 1.0 + percent / 100.0;
     let text = text.trim().to_owned();
-    Some(Condition { text, statistic, metric: metric.to_owned(), instance, is_above, limit })
+    let metric = metric.to_owned();
+    Some(Condition { text, statistic, metric, has_labels, instance, is_above, limit })
 }
 
 impl Condition {
@@ -64,25 +81,52 @@ impl Condition {
         &self.text
     }
 
-    pub(super) fn is_about(&self, change: &Change) -> bool {
+    /// Returns the rank of the quantile that it is about.
+    pub(super) fn rank(&self) -> Option<f64> {
+        match self.statistic {
+            Statistic::Quantile(rank) => Some(rank),
+            _ => None,
+        }
+    }
+
+    /// Returns the series of a source that its labels select; none without labels.
+    pub(super) fn labelled_series(&self, source: Source<'_>) -> BTreeSet<SeriesName> {
+        let mut selection = Selection::new(source);
+        if self.has_labels {
+            selection.select(&self.metric);
+        }
+        series_names(&selection)
+    }
+
+    /// Returns whether it is about a change. `labelled` are the series that its labels select in
+    /// any run.
+    pub(super) fn is_about(&self, change: &Change, labelled: &BTreeSet<&SeriesName>) -> bool {
         let is_instance =
             self.instance.as_deref().is_none_or(|name| change.instance.as_deref() == Some(name));
-        let is_statistic = match (self.statistic, change.statistic) {
-            (Statistic::Quantile(one), Statistic::Quantile(other)) => (one - other).abs() < 1e-9,
-            (one, other) => one == other,
+        let is_metric = if self.has_labels {
+            labelled.contains(&(change.metric.clone(), change.instance.clone()))
+        } else {
+            selects(&self.metric, &change.metric)
         };
-        is_statistic && is_instance && selects(&self.metric, &change.metric)
+        change.is_of(self.statistic) && is_instance && is_metric
     }
 
     /// Returns whether a change is significant and exceeds the limit. Any increase from 0 exceeds
     /// it.
-    pub(super) fn holds(&self, change: &Change) -> bool {
+    pub(super) fn outcome(&self, change: &Change) -> Outcome {
         let ratio = change.ratio();
-        match change.verdict {
-            Verdict::Higher if self.is_above => ratio.is_none_or(|ratio| ratio > self.limit),
-            Verdict::Lower if !self.is_above => ratio.is_none_or(|ratio| ratio < self.limit),
+        let is_beyond = match (change.verdict, self.is_above) {
+            (Verdict::Higher, true) => ratio.is_none_or(|ratio| ratio > self.limit),
+            (Verdict::Lower, false) => ratio.is_none_or(|ratio| ratio < self.limit),
+            (Verdict::Unclear, true) if change.high.is_none_or(|high| high > self.limit) => {
+                return Outcome::Undecided;
+            }
+            (Verdict::Unclear, false) if change.low.is_none_or(|low| low < self.limit) => {
+                return Outcome::Undecided;
+            }
             _ => false,
-        }
+        };
+        if is_beyond { Outcome::Holds } else { Outcome::DoesNotHold }
     }
 }
 
@@ -92,27 +136,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn conditions_are_read() {
-        let condition: Condition =
-            " p99( mmv.shop.latency[endpoint=search] ) > +5%".parse().unwrap();
-        assert_eq!(condition.statistic, Statistic::Quantile(0.99));
-        assert_eq!(condition.metric, "mmv.shop.latency");
-        assert_eq!(condition.instance.as_deref(), Some("endpoint=search"));
-        assert!(condition.is_above && (condition.limit - 1.05).abs() < 1e-12);
-        let fewer: Condition = "rate(mmv.shop)<-10%".parse().unwrap();
-        assert!(!fewer.is_above && (fewer.limit - 0.9).abs() < 1e-12);
-        for text in
-            ["", "p99", "p99()>5%", "p99(a)>5", "p99(a)=5%", "p99(a)<5%", "top(a)>1%", "p99(a)>x%"]
-        {
-            assert!(text.parse::<Condition>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_condition_holds_for_certain_changes_alone() {
-        let condition: Condition = "rate(mmv.shop) > +5%".parse().unwrap();
-        let change = |base, new, verdict| Change {
+    fn change(base: f64, new: f64, verdict: Verdict) -> Change {
+        Change {
             metric: "mmv.shop.orders".to_owned(),
             instance: None,
             statistic: Statistic::Rate,
@@ -124,12 +149,57 @@ mod tests {
             base_may_be_zero: true,
             verdict,
             significance: 0.0,
-        };
-        assert!(condition.is_about(&change(1.0, 2.0, Verdict::Higher)));
-        assert!(condition.holds(&change(1.0, 1.06, Verdict::Higher)));
-        assert!(condition.holds(&change(0.0, 1.0, Verdict::Higher)));
-        assert!(!condition.holds(&change(1.0, 1.04, Verdict::Higher)));
-        assert!(!condition.holds(&change(1.0, 2.0, Verdict::Unclear)));
-        assert!(!condition.holds(&change(2.0, 1.0, Verdict::Lower)));
+        }
+    }
+
+    #[test]
+    fn conditions_are_read() {
+        let condition: Condition =
+            " p99( mmv.shop.latency[endpoint=search] ) > +5%".parse().unwrap();
+        assert_eq!(condition.statistic, Statistic::Quantile(0.99));
+        assert_eq!(condition.metric, "mmv.shop.latency");
+        assert_eq!(condition.instance.as_deref(), Some("endpoint=search"));
+        assert!(condition.is_above && (condition.limit - 1.05).abs() < 1e-12);
+        let fewer: Condition = "rate(mmv.shop)<-10%".parse().unwrap();
+        assert!(!fewer.is_above && (fewer.limit - 0.9).abs() < 1e-12);
+        let labelled: Condition = "share(a{path=~\"/(a|b)[1]\"}) > 0%".parse().unwrap();
+        assert!(labelled.has_labels && labelled.instance.is_none());
+        for text in [
+            "",
+            "p99",
+            "p99()>5%",
+            "p99(a)>5",
+            "p99(a)=5%",
+            "p99(a)<5%",
+            "top(a)>1%",
+            "p99(a)>x%",
+            "p99(a{b)>1%",
+        ] {
+            assert!(text.parse::<Condition>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_condition_holds_for_certain_changes_alone() {
+        let condition: Condition = "rate(mmv.shop) > +5%".parse().unwrap();
+        assert!(condition.is_about(&change(1.0, 2.0, Verdict::Higher), &BTreeSet::new()));
+        let outcome = |base, new, verdict| condition.outcome(&change(base, new, verdict));
+        assert_eq!(outcome(1.0, 1.06, Verdict::Higher), Outcome::Holds);
+        assert_eq!(outcome(0.0, 1.0, Verdict::Higher), Outcome::Holds);
+        assert_eq!(outcome(1.0, 1.04, Verdict::Higher), Outcome::DoesNotHold);
+        assert_eq!(outcome(2.0, 1.0, Verdict::Lower), Outcome::DoesNotHold);
+        assert_eq!(outcome(1.0, 1.0, Verdict::Same), Outcome::DoesNotHold);
+    }
+
+    #[test]
+    fn a_condition_is_undecided_while_bounds_allow_it() {
+        let unclear = |low, high| Change { low, high, ..change(1.0, 1.01, Verdict::Unclear) };
+        let above: Condition = "rate(mmv.shop) > +5%".parse().unwrap();
+        assert_eq!(above.outcome(&unclear(Some(0.98), Some(1.04))), Outcome::DoesNotHold);
+        assert_eq!(above.outcome(&unclear(Some(0.98), Some(1.06))), Outcome::Undecided);
+        assert_eq!(above.outcome(&unclear(Some(0.98), None)), Outcome::Undecided);
+        let below: Condition = "rate(mmv.shop) < -5%".parse().unwrap();
+        assert_eq!(below.outcome(&unclear(Some(0.96), None)), Outcome::DoesNotHold);
+        assert_eq!(below.outcome(&unclear(Some(0.94), Some(1.04))), Outcome::Undecided);
     }
 }

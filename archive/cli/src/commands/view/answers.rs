@@ -210,7 +210,7 @@ impl<'r> Request<'r> {
                 return Ok(None);
             }
         }
-        json(&document(&compare_last(&runs), &runs, usize::MAX))
+        json(&document(&compare_last(&runs, &[]), &runs, usize::MAX))
     }
 
     /// Returns the time of the sample next to one, of any of the metrics.
