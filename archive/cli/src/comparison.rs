@@ -24,6 +24,7 @@
 
 mod change;
 mod estimate;
+mod falls;
 mod histogram;
 mod run;
 

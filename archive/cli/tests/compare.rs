@@ -541,6 +541,45 @@ fn the_warm_up_is_left_out_and_named() {
 }
 
 #[test]
+fn a_restart_without_events_is_named_and_followed_by_a_warm_up() {
+    let base = BASE.run("base", SECONDS);
+    let new = Shop { seed: 4, ..BASE }.run("new", 200);
+    let cuts = |arguments: &[&str]| {
+        let json = json(&base, &new, arguments);
+        let mut cuts = Vec::new();
+        for cut in json["excluded"].as_array().unwrap() {
+            if !cut["program"].is_null() {
+                let reason = cut["reason"].as_str().unwrap().to_owned();
+                let begin = cut["begin"].as_str().unwrap()[11..19].to_owned();
+                cuts.push((reason, begin, cut["end"].as_str().unwrap()[11..19].to_owned()));
+            }
+        }
+        cuts
+    };
+    let fall = ("counters fell".to_owned(), "22:16:40".to_owned(), "22:16:40".to_owned());
+    assert_eq!(cuts(&[]), std::slice::from_ref(&fall));
+    let warm_up = ("warm-up".to_owned(), "22:16:40".to_owned(), "22:17:00".to_owned());
+    assert_eq!(cuts(&["--warm-up", "20s"]), [fall, warm_up]);
+    // A program that does nothing at first.
+    let idle = |name, restart: u64| {
+        let rows = (0..SECONDS).map(|second| {
+            let since = if second < restart { second } else { second - restart };
+            (second, [("shop.orders", 20 * since.saturating_sub(50))])
+        });
+        let builder = Builder::named(name).metric("shop.orders", "u64 counter count");
+        builder.rows(rows).finish()
+    };
+    let steady = idle("steady", SECONDS);
+    let restarted = idle("restarted", 200);
+    let ratio = |arguments: &[&str]| {
+        let json = self::json(&steady, &restarted, arguments);
+        number(&json, "rate shop.orders")["ratio"].as_f64().unwrap()
+    };
+    assert!(ratio(&[]) < 0.9);
+    assert!((ratio(&["--warm-up", "60s"]) - 1.0).abs() < 1e-9);
+}
+
+#[test]
 fn a_table_has_the_change_and_the_rest_in_numbers() {
     let base = BASE.run("base", SECONDS);
     let new = Shop { orders: 40, seed: 2, ..BASE }.run("new", SECONDS);

@@ -209,8 +209,11 @@ impl Arguments {
             window.start..=window.end
         };
         let selection = select_metrics(source, metrics, &self.instances)?;
-        let options =
-            RunOptions { warm_up: parse_interval(&self.warm_up)?, ..RunOptions::default() };
+        let options = RunOptions {
+            warm_up: parse_interval(&self.warm_up)?,
+            with_falls: true,
+            ..RunOptions::default()
+        };
         let mut run = Run::read(name, selection, window, (metrics, options))?;
         for condition in &self.fail_if {
             run.labelled.push(condition.labelled_series(source));

@@ -13,6 +13,7 @@ use pcp_archive::scan::{SelectedMetric, Selection};
 use pcp_archive::{InDom, InstanceId, Metadata, Pmid, Source, Timestamp, Units};
 
 use super::estimate::{ColumnSums, MAX_GROUPS};
+use super::falls::{Fall, read_falls};
 use super::histogram::{BucketColumns, HistogramColumns};
 use crate::{Failure, columns};
 
@@ -26,11 +27,18 @@ pub(crate) struct RunOptions {
     pub(crate) warm_up: Duration,
     /// Leave out the columns in which a program ended or started, and those between.
     pub(crate) without_absences: bool,
+    /// Note where counters fall in an archive without the events of an agent, as restarts.
+    pub(crate) with_falls: bool,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { columns: MAX_GROUPS as u32, warm_up: Duration::ZERO, without_absences: false }
+        Self {
+            columns: MAX_GROUPS as u32,
+            warm_up: Duration::ZERO,
+            without_absences: false,
+            with_falls: false,
+        }
     }
 }
 
@@ -84,6 +92,11 @@ impl ObservedRun {
         for_each_event(selection.source(), grid.window(), |event| {
             cuts.add_event(event, selection.metrics(), &grid, options);
         })?;
+        if options.with_falls {
+            for fall in read_falls(selection, &grid)? {
+                cuts.add_fall(&fall, &grid, options);
+            }
+        }
         let envelope = Envelope::read(selection, grid, Options::default())?;
         cuts.add_gaps(selection.source(), &envelope)?;
         let mut run = Self { excluded: cuts.finish(&envelope.grid, options), ..Self::default() };
@@ -330,6 +343,19 @@ impl Cuts {
         if boundary.is_some_and(|boundary| boundary.from_zero) && options.warm_up > Duration::ZERO {
             let columns = self.exclude(Some(program), event.at, grid, options.warm_up);
             self.cut(&concerned, &columns);
+        }
+    }
+
+    fn add_fall(&mut self, fall: &Fall, grid: &Grid, options: RunOptions) {
+        self.excluded.push(Excluded {
+            program: Some(fall.program.clone()),
+            begin: fall.at,
+            end: fall.at,
+            reason: "counters fell",
+        });
+        if options.warm_up > Duration::ZERO {
+            let columns = self.exclude(Some(&fall.program), fall.at, grid, options.warm_up);
+            self.cut(&fall.metrics, &columns);
         }
     }
 

@@ -204,7 +204,8 @@ impl<'r> Request<'r> {
                     &WindowChanges::read(selection, own, sides.metrics())?.document(usize::MAX),
                 );
             }
-            let options = (sides.metrics(), RunOptions::default());
+            let options = RunOptions { with_falls: true, ..RunOptions::default() };
+            let options = (sides.metrics(), options);
             runs.push(Run::read(&side.name, selection, own, options)?);
             if !(self.go_on)() {
                 return Ok(None);
