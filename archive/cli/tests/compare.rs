@@ -1,6 +1,6 @@
 //! `compare`: what differs between two runs whose difference is known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use test_archives::{Builder, TestArchive};
 
+use crate::output_schema::documented;
 use crate::program::{printed_of, run};
 
 /// Buckets of the histogram, and the values of each in base and new run for each search.
@@ -201,6 +202,31 @@ fn what_changed_is_found_and_nothing_else() {
     }
     // The greatest change comes first: that from nothing.
     assert_eq!(json["series"][0]["instance"], "failed", "{json}");
+}
+
+#[test]
+fn fields_of_json_are_the_documented_ones() {
+    let run = |name, own: &str| {
+        let own = format!("shop.{own}");
+        let rows = (0..100).map(|second| (second, [("shop.orders", 5 * second), (&own, 8)]));
+        Builder::named(name)
+            .metric("shop.orders", "u64 counter count")
+            .metric(&own, "u64 instant count")
+            .rows(rows)
+            .finish()
+    };
+    let json = json(&run("base", "carts"), &run("new", "queue"), &["--warm-up", "9s"]);
+    let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let mut fields: BTreeSet<String> = keys(&json).into_iter().collect();
+    for list in ["runs", "series", "excluded", "only_base", "only_new"] {
+        fields.extend(keys(&json[list][0]));
+    }
+    assert_eq!(fields, documented("compare --json"));
+    assert_eq!(keys(&json["left_out"]), ["excluded", "only_base", "only_new", "series"]);
+    assert_eq!(keys(&json["only_new"][0]), ["instance", "metric"]);
+    let names: Vec<&str> =
+        json["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["base", "new"]);
 }
 
 #[test]
