@@ -153,6 +153,9 @@ pub(crate) trait History {
         columns: u32,
         metrics: Option<&BTreeSet<String>>,
     ) -> Result<ObservedRun, Failure>;
+
+    /// Returns whether anything was recorded after one time and before another.
+    fn has_records(&self, after: Timestamp, before: Timestamp) -> Result<bool, Failure>;
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -296,7 +299,7 @@ pub(crate) fn explain(
         }
     }
     appeared.sort_by_key(|appeared| appeared.time);
-    let unmeasured = unmeasured(&run, &grid, window_start);
+    let unmeasured = unmeasured(history, &run, &grid, window_start)?;
     let (candidates, series) = find_candidates(&run, first);
     let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
     changes.extend(loops.into_iter().map(|change| (change, Track::default())));

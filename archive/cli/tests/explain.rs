@@ -277,6 +277,66 @@ fn a_program_that_falls_silent_is_not_taken_for_calm() {
     assert_eq!(json["unmeasured"].as_array().unwrap().len(), 1, "{json}");
 }
 
+/// An archive of counters alone, with a record each `interval` seconds but in the `hole`.
+fn counters(interval: u64, hole: std::ops::Range<u64>) -> TestArchive {
+    let seconds = (0..7200).step_by(interval as usize).filter(|second| !hole.contains(second));
+    let rows = seconds.map(|second| {
+        let cells =
+            [("mmv.shop.requests", Cell::from(40 * second)), ("mmv.web.hits", second.into())];
+        (second, cells)
+    });
+    Builder::new()
+        .metric("mmv.shop.requests", "u64 counter count")
+        .metric("mmv.web.hits", "u64 counter count")
+        .rows(rows)
+        .finish()
+}
+
+#[test]
+fn a_hole_in_the_records_of_counters_is_not_taken_for_calm() {
+    for (interval, hole) in [(1, 6000..6120), (60, 6000..6600)] {
+        let archive = counters(interval, hole.clone());
+        let json = json(archive.base(), &["--last", "30m"]);
+        let unmeasured = json["unmeasured"].as_array().unwrap();
+        assert_eq!(unmeasured.len(), 1, "{interval}: {json}");
+        let absence = &unmeasured[0];
+        assert_eq!((&absence["program"], &absence["reason"]), (&Value::Null, &"no records".into()));
+        let tolerance = 8.0 + interval as f64;
+        let begin = second(&absence["begin"]) - hole.start as f64;
+        let end = second(&absence["end"]) - hole.end as f64;
+        assert!(begin.abs() <= tolerance && end.abs() <= tolerance, "{interval}: {absence}");
+        let text = text(archive.base(), &["--last", "30m"]);
+        assert!(text.contains("  all: no records\n"), "{text}");
+    }
+}
+
+#[test]
+fn a_hole_in_the_values_of_a_counter_is_one_of_its_program() {
+    let row = |second: u64| {
+        let is_silent = (800..900).contains(&second);
+        (!is_silent)
+            .then(|| ("mmv.shop.orders".to_owned(), (40 * second).into()))
+            .into_iter()
+            .collect()
+    };
+    let archive = archive(1200, row, Builder::new().metric("mmv.shop.orders", "u64 counter count"));
+    let json = json(archive.base(), &["--last", "10m"]);
+    let absence = &json["unmeasured"][0];
+    assert_eq!((&absence["program"], &absence["reason"]), (&"shop".into(), &"no values".into()));
+    assert!((798.0..=804.0).contains(&second(&absence["begin"])), "{absence}");
+    assert!((896.0..=904.0).contains(&second(&absence["end"])), "{absence}");
+    assert_eq!(json["unmeasured"].as_array().unwrap().len(), 1, "{json}");
+}
+
+#[test]
+fn intervals_longer_than_a_column_are_no_holes() {
+    for interval in [1, 7, 8, 11, 15, 16, 60, 100] {
+        let archive = counters(interval, 0..0);
+        let json = json(archive.base(), &["--last", "1h"]);
+        assert_eq!(json["unmeasured"].as_array().unwrap().len(), 0, "{interval}: {json}");
+    }
+}
+
 #[test]
 fn plain_and_compressed_archives_give_the_same_bytes() {
     let (directory, base) = incident::jobs();

@@ -104,6 +104,19 @@ impl History for SelectedHistory<'_> {
         let options = RunOptions { columns, without_absences: true, ..RunOptions::default() };
         ObservedRun::read(&selection, range, options)
     }
+
+    fn has_records(&self, after: Timestamp, before: Timestamp) -> Result<bool, Failure> {
+        let mut records = self.0.source().records_from(after)?;
+        while let Some(record) = records.next()? {
+            if record.timestamp() >= before {
+                return Ok(false);
+            }
+            if record.timestamp() > after && !record.is_mark() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 impl Arguments {

@@ -7,7 +7,7 @@ use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::{Source, Timestamp, Units};
 
 use super::tracks::program_of;
-use super::{ChangeKind, ChangePoint, TimeColumns};
+use super::{ChangeKind, ChangePoint, History, TimeColumns};
 use crate::Failure;
 use crate::comparison::{Excluded, ObservedRun};
 
@@ -18,10 +18,10 @@ const MIN_RESTART_RATIO: f64 = 3.0;
 const MAX_PAUSE: f64 = 4.0;
 /// Limit on the score of restarts.
 const RESTART_SCORE: f64 = 100.0;
-/// Least number of columns without a value that are reported.
-const MIN_ABSENT: usize = 2;
-/// Share of columns with values from which a program counts as logged regularly.
-const MIN_PRESENT: f64 = 0.5;
+/// Distances between values, usual ones, in which at least two values are missing.
+const MIN_ABSENT: usize = 3;
+/// Share of distances like the median from which a program counts as logged regularly.
+const MIN_REGULAR: f64 = 0.9;
 
 /// Something that happened to a program, or to the agent.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,17 +159,18 @@ fn longest_series(times: &[Timestamp]) -> Range<usize> {
 }
 
 /// Returns the periods of a window without values: the absences that the run knows from events and
-/// marks, and columns without values of programs that have values in most others.
+/// marks, and columns without values where programs usually have some.
 pub(super) fn unmeasured(
+    history: &impl History,
     run: &ObservedRun,
     grid: &TimeColumns,
     window_start: Timestamp,
-) -> Vec<Unmeasured> {
+) -> Result<Vec<Unmeasured>, Failure> {
     let window_end = *grid.range.end();
     let presence = presence_by_program(run, grid.columns as usize);
-    let mut all_present = vec![false; grid.columns as usize];
+    let mut any_present = vec![false; grid.columns as usize];
     for present in presence.values() {
-        all_present.iter_mut().zip(present).for_each(|(all, own)| *all |= own);
+        any_present.iter_mut().zip(present).for_each(|(any, own)| *any |= own);
     }
     let mut all = Vec::new();
     for Excluded { program, begin, end, reason } in &run.excluded {
@@ -177,8 +178,8 @@ pub(super) fn unmeasured(
         if program.is_none() {
             // A mark is the end of the values before it.
             let column = grid.column(*begin).max(0.0) as usize;
-            let next = (column + 1..all_present.len())
-                .find(|column| all_present.get(*column) == Some(&true));
+            let next = (column + 1..any_present.len())
+                .find(|column| any_present.get(*column) == Some(&true));
             end = next.map_or(window_end, |column| grid.time(column as f64));
         }
         if end > *begin && end > window_start {
@@ -186,35 +187,56 @@ pub(super) fn unmeasured(
             all.push(Unmeasured { program: program.clone(), begin, end, reason });
         }
     }
-    let known: Vec<Unmeasured> = all.clone();
     let first = grid.column(window_start).max(0.0) as usize;
-    for (program, present) in &presence {
-        for absent in absent_columns(present, first) {
-            let begin = grid.time(absent.start as f64).max(window_start);
-            let end = grid.time(absent.end as f64).min(window_end);
-            let is_known = known.iter().any(|known| {
-                let is_about = known.program.as_ref().is_none_or(|known| known == program);
-                is_about && known.begin < end && begin < known.end
-            });
-            if !is_known {
-                let program = Some(program.clone());
-                all.push(Unmeasured { program, begin, end, reason: "no values" });
-            }
+    for absent in absent_columns(&any_present, &known_columns(&all, None, grid), first) {
+        let begin = grid.time(absent.start as f64).max(window_start);
+        let end = grid.time(absent.end as f64).min(window_end);
+        if !history.has_records(begin, end)? {
+            all.push(Unmeasured { program: None, begin, end, reason: "no records" });
         }
     }
+    let mut silent = Vec::new();
+    for (program, present) in &presence {
+        let known = known_columns(&all, Some(program), grid);
+        for absent in absent_columns(present, &known, first) {
+            let begin = grid.time(absent.start as f64).max(window_start);
+            let end = grid.time(absent.end as f64).min(window_end);
+            let program = Some(program.clone());
+            silent.push(Unmeasured { program, begin, end, reason: "no values" });
+        }
+    }
+    all.extend(silent);
     all.sort_by(|one, other| (one.begin, &one.program).cmp(&(other.begin, &other.program)));
+    Ok(all)
+}
+
+/// Returns the columns of the periods that are known to have no values, of a program or of all.
+fn known_columns(
+    periods: &[Unmeasured],
+    program: Option<&str>,
+    grid: &TimeColumns,
+) -> Vec<RangeInclusive<usize>> {
+    let mut all = Vec::new();
+    for period in periods {
+        if period.program.is_none() || period.program.as_deref() == program {
+            let begin = grid.column(period.begin).max(0.0) as usize;
+            let end = grid.column(period.end).max(0.0) as usize;
+            all.push(begin..=end);
+        }
+    }
     all
 }
 
-/// Returns whether a program has a value, by column.
+/// Returns whether a program has an observation, by column. A rate has one where its interval ends,
+/// not in all columns that it extends over.
 fn presence_by_program(run: &ObservedRun, columns: usize) -> BTreeMap<String, Vec<bool>> {
     let mut all: BTreeMap<String, Vec<bool>> = BTreeMap::new();
     let series = run.series.iter().map(|(name, series)| {
-        let present = series.parts.iter().map(|part| part.denominator > 0.0);
+        let present = series.parts.iter().map(|part| part.observations > 0);
         (name, present.collect::<Vec<bool>>())
     });
     let histograms = run.histograms.iter().map(|(name, histogram)| {
-        let present = histogram.columns.seconds.iter().map(|seconds| *seconds > 0.0);
+        let present = histogram.columns.observations.iter().map(|count| *count > 0);
         (name, present.collect::<Vec<bool>>())
     });
     for ((metric, _), present) in series.chain(histograms) {
@@ -228,24 +250,43 @@ fn presence_by_program(run: &ObservedRun, columns: usize) -> BTreeMap<String, Ve
     all
 }
 
-/// Returns the columns of a window without a value, of a program that usually has one.
-fn absent_columns(present: &[bool], first: usize) -> Vec<Range<usize>> {
-    let begin = present.iter().position(|present| *present).unwrap_or(0);
-    let end = present.iter().rposition(|present| *present).map_or(0, |last| last + 1);
-    let count = present.iter().filter(|present| **present).count();
-    if end == 0 || (count as f64) < MIN_PRESENT * (end - begin) as f64 || count < MIN_ABSENT {
-        return Vec::new();
-    }
+/// Returns the columns of a window without a value where values are usually at regular distances,
+/// and at least two are missing. None of them is in the `known` columns.
+fn absent_columns(
+    present: &[bool],
+    known: &[RangeInclusive<usize>],
+    first: usize,
+) -> Vec<Range<usize>> {
+    let Some(usual) = usual_distance(present) else { return Vec::new() };
     let mut absent = Vec::new();
     let mut from = first;
     for column in first..=present.len() {
-        if present.get(column).is_some_and(|present| !present) {
+        let is_known = known.iter().any(|known| known.contains(&column));
+        if !is_known && present.get(column).is_some_and(|present| !present) {
             continue;
         }
-        if column >= from + MIN_ABSENT {
+        if column + 1 >= from + MIN_ABSENT * usual {
             absent.push(from..column);
         }
         from = column + 1;
     }
     absent
+}
+
+/// Returns the median distance of columns with values; `None` if most others are not like it.
+fn usual_distance(present: &[bool]) -> Option<usize> {
+    let mut columns = Vec::new();
+    for (column, present) in present.iter().enumerate() {
+        if *present {
+            columns.push(column);
+        }
+    }
+    let mut distances = Vec::new();
+    for (earlier, later) in columns.iter().zip(columns.iter().skip(1)) {
+        distances.push(later - earlier);
+    }
+    distances.sort_unstable();
+    let median = distances.get(distances.len() / 2).copied()?;
+    let regular = distances.iter().filter(|distance| distance.abs_diff(median) <= 1).count();
+    (regular as f64 >= MIN_REGULAR * distances.len() as f64).then_some(median)
 }

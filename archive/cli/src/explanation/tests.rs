@@ -431,6 +431,10 @@ impl History for Simulation {
         }
         Ok(run)
     }
+
+    fn has_records(&self, after: Timestamp, before: Timestamp) -> Result<bool, Failure> {
+        Ok((0..self.samples).any(|sample| (after..before).contains(&self.time(sample))))
+    }
 }
 
 #[derive(Default, Debug)]
