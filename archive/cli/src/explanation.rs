@@ -29,6 +29,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pcp_archive::salvage::Loss;
 use pcp_archive::{Timestamp, Units};
 
 use crate::Failure;
@@ -174,6 +175,8 @@ pub(crate) struct Explanation {
     pub(crate) appeared: Vec<Appeared>,
     /// In the order of time.
     pub(crate) unmeasured: Vec<Unmeasured>,
+    /// The damaged parts of the archives, which were read past.
+    pub(crate) lost: Vec<Loss>,
     /// The number of series that were examined.
     pub(crate) series: usize,
 }
@@ -301,13 +304,14 @@ pub(crate) fn explain(
     appeared.sort_by_key(|appeared| appeared.time);
     let unmeasured = unmeasured(history, &run, &grid, window_start)?;
     let (candidates, series) = find_candidates(&run, first);
+    let lost = std::mem::take(&mut run.lost);
     let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
     changes.extend(loops.into_iter().map(|change| (change, Track::default())));
     changes.extend(refine(history, &run, &grid, candidates)?);
     put_largest_of_series_first(&mut changes);
     keep_one_of_histograms(&mut changes, &grid);
     let changes = group(changes, &grid);
-    Ok(Explanation { changes, appeared, unmeasured, series })
+    Ok(Explanation { changes, appeared, unmeasured, lost, series })
 }
 
 /// Returns the significant changes, and the number of series.

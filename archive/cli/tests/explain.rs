@@ -338,6 +338,38 @@ fn intervals_longer_than_a_column_are_no_holes() {
 }
 
 #[test]
+fn damaged_record_is_named_and_passed_by() {
+    let row = |second: u64| {
+        let depth = if second < 900 { 3 } else { 90 };
+        vec![("mmv.shop.depth".to_owned(), Cell::from(depth + noise(second, 3)))]
+    };
+    let archive = archive(1200, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));
+    let volume = archive.member("0");
+    let mut bytes = std::fs::read(&volume).unwrap();
+    // Records of 1 000 s on, with all their lengths.
+    let begin = bytes.len() * 5 / 6;
+    let length = bytes.len() / 100;
+    bytes[begin..begin + length].fill(0xff);
+    std::fs::write(&volume, &bytes).unwrap();
+    for metrics in [&[][..], &["mmv.shop.depth"]] {
+        let options = [&["--last", "10m", "--json"], metrics].concat();
+        let output = explain(archive.base(), &options);
+        let message = String::from_utf8(output.stderr.clone()).unwrap();
+        assert!(message.contains("bytes are lost"), "{message}");
+        let json: Value = serde_json::from_str(stdout(&output, 65)).unwrap();
+        let change = &json["changes"][0];
+        assert_eq!(change["metric"], "mmv.shop.depth", "{json}");
+        assert!((898.0..=902.0).contains(&second(&change["begin"])), "{change}");
+        let unmeasured = json["unmeasured"].as_array().unwrap();
+        assert_eq!(unmeasured.len(), 1, "{json}");
+        let absence = &unmeasured[0];
+        assert_eq!((&absence["program"], &absence["reason"]), (&Value::Null, &"damaged".into()));
+        assert!((994.0..=1002.0).contains(&second(&absence["begin"])), "{absence}");
+        assert!((1006.0..=1016.0).contains(&second(&absence["end"])), "{absence}");
+    }
+}
+
+#[test]
 fn plain_and_compressed_archives_give_the_same_bytes() {
     let (directory, base) = incident::jobs();
     let packed = directory.path().join("packed");

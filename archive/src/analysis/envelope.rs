@@ -55,13 +55,14 @@ mod pyramid;
 mod segment;
 mod track;
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use hashbrown::{HashMap, HashSet};
 
 use super::growth::{Gaps, lifetime, numbers};
-use crate::scan::Selection;
+use crate::reader::salvage::Loss;
 use crate::scan::extremes::{self, GaugeExtreme, Side};
+use crate::scan::{Columns, Selection};
 use crate::{InstanceId, Pmid, Result, Timestamp};
 
 use plan::{EnvelopeScope, WindowPlan};
@@ -72,6 +73,27 @@ pub use grid::Grid;
 
 /// Returns whether to continue; called by several threads. After false it must stay false.
 pub type GoOn<'f> = &'f (dyn Fn() -> bool + Sync);
+
+/// How records are read.
+#[derive(Clone, Copy)]
+struct ReadMode<'f> {
+    go_on: GoOn<'f>,
+    past_damage: bool,
+}
+
+impl ReadMode<'_> {
+    fn open<'a>(
+        self,
+        selection: &Selection<'a>,
+        span: RangeInclusive<Timestamp>,
+    ) -> Result<Columns<'a>> {
+        if self.past_damage {
+            Columns::open_past_damage(selection, &span)
+        } else {
+            Columns::open(selection, span)
+        }
+    }
+}
 
 /// Options of the reduction to columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,7 +250,23 @@ impl Envelope {
     ///
     /// Those of the [scan](crate::scan::Columns::next_chunk).
     pub fn read(selection: &Selection<'_>, grid: Grid, options: Options) -> Result<Self> {
-        Self::read_or_end(selection, grid, options, &|| true).map(|(envelope, _)| envelope)
+        let mode = ReadMode { go_on: &|| true, past_damage: false };
+        Self::read_or_end(selection, grid, options, mode).map(|(envelope, _)| envelope)
+    }
+
+    /// Reads like [`read`](Self::read), but past damage, in whose place is a mark. Returns also what
+    /// was lost in the window.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), except [damage](crate::Error::is_damage).
+    pub fn read_past_damage(
+        selection: &Selection<'_>,
+        grid: Grid,
+        options: Options,
+    ) -> Result<(Self, Vec<Loss>)> {
+        let mode = ReadMode { go_on: &|| true, past_damage: true };
+        Self::read_or_end(selection, grid, options, mode)
     }
 
     /// Reads like [`read`](Self::read), and returns `None` once `go_on` returns false. `go_on` is
@@ -243,24 +281,25 @@ impl Envelope {
         options: Options,
         go_on: GoOn<'_>,
     ) -> Result<Option<Self>> {
-        let (envelope, is_whole) = Self::read_or_end(selection, grid, options, go_on)?;
-        Ok(is_whole.then_some(envelope))
+        let mode = ReadMode { go_on, past_damage: false };
+        let (envelope, _) = Self::read_or_end(selection, grid, options, mode)?;
+        Ok(go_on().then_some(envelope))
     }
 
-    /// Returns the envelope, and whether it was read to its end.
+    /// Returns the envelope of what was read, and what was lost.
     fn read_or_end(
         selection: &Selection<'_>,
         grid: Grid,
         options: Options,
-        go_on: GoOn<'_>,
-    ) -> Result<(Self, bool)> {
+        mode: ReadMode<'_>,
+    ) -> Result<(Self, Vec<Loss>)> {
         let selection = WithExtremes::new(selection);
         let places = places(&selection.all);
         let extremes = selection.extremes;
         let (selection, limits) = numbers_with_witnesses(&selection.all, options.gaps);
         let scope = EnvelopeScope::new(&selection, options);
-        let whole = EnvelopeSegment::read(&WindowPlan::new(&scope, &grid), &selection, go_on)?;
-        let is_whole = go_on();
+        let plan = WindowPlan::new(&scope, &grid);
+        let (whole, lost) = EnvelopeSegment::read(&plan, &selection, mode)?;
         let mut series = Vec::new();
         for (metric, tracks) in scope.metrics.iter().zip(whole.metrics) {
             let Some(&place) = places.get(&metric.desc.pmid) else { continue };
@@ -276,7 +315,7 @@ impl Envelope {
         }
         series.sort_by_key(|series| (series.metric, series.instance));
         extremes.join(&mut series);
-        Ok((Self { grid, series, marks: whole.marks }, is_whole))
+        Ok((Self { grid, series, marks: whole.marks }, lost))
     }
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use mmv_chart::Grid;
 use pcp_archive::scan::Selection;
 use pcp_archive::scan::histogram::HistogramLayout;
-use pcp_archive::{Source, Timestamp};
+use pcp_archive::{Error, Source, Timestamp};
 use pcp_types::scaled::scaled;
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ use crate::left_out::check_whole_set;
 use crate::options::ArchiveArgument;
 use crate::order::is_unnamed_machinery;
 use crate::page::series::max_series;
-use crate::selection::select_metrics;
+use crate::selection::{select_metrics, warn_of_loss};
 use crate::text::{Output, Rfc3339, broken, shown};
 use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};
 
@@ -101,21 +101,33 @@ impl History for SelectedHistory<'_> {
                     })
             });
         }
-        let options = RunOptions { columns, without_absences: true, ..RunOptions::default() };
+        let options = RunOptions {
+            columns,
+            without_absences: true,
+            past_damage: true,
+            ..RunOptions::default()
+        };
         ObservedRun::read(&selection, range, options)
     }
 
     fn has_records(&self, after: Timestamp, before: Timestamp) -> Result<bool, Failure> {
-        let mut records = self.0.source().records_from(after)?;
-        while let Some(record) = records.next()? {
-            if record.timestamp() >= before {
-                return Ok(false);
+        let has_records = || {
+            let mut records = self.0.source().records_from(after)?;
+            while let Some(record) = records.next()? {
+                if record.timestamp() >= before {
+                    return Ok(false);
+                }
+                if record.timestamp() > after && !record.is_mark() {
+                    return Ok(true);
+                }
             }
-            if record.timestamp() > after && !record.is_mark() {
-                return Ok(true);
-            }
+            Ok(false)
+        };
+        match has_records() {
+            // What is damaged was recorded.
+            Err(error) if Error::is_damage(&error) => Ok(true),
+            found => Ok(found?),
         }
-        Ok(false)
     }
 }
 
@@ -140,6 +152,7 @@ impl Arguments {
             );
             return Err(Failure::NoData(reason));
         }
+        report.content.explanation.lost.iter().for_each(warn_of_loss);
         let mut out = Output::new();
         if self.json {
             out.json_line(&report.content.document(limit))?;
@@ -147,7 +160,8 @@ impl Arguments {
             report.write_text(&mut out)?;
         }
         out.finish()?;
-        check_whole_set(&archives)
+        check_whole_set(&archives)?;
+        if report.content.explanation.lost.is_empty() { Ok(()) } else { Err(Failure::Lost) }
     }
 
     fn window(

@@ -8,6 +8,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use pcp_archive::envelope::{Envelope, Grid, Options, Series};
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
+use pcp_archive::salvage::Loss;
 use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::scan::{SelectedMetric, Selection};
 use pcp_archive::{InDom, InstanceId, Metadata, Pmid, Source, Timestamp, Units};
@@ -16,6 +17,9 @@ use super::estimate::{ColumnSums, MAX_GROUPS};
 use super::falls::{Fall, read_falls};
 use super::histogram::{BucketColumns, HistogramColumns};
 use crate::{Failure, columns};
+
+/// The reason of the periods whose records are damaged.
+const DAMAGED: &str = "damaged";
 
 /// A metric and the name of its instance.
 pub(crate) type SeriesName = (String, Option<Arc<str>>);
@@ -29,6 +33,8 @@ pub(crate) struct RunOptions {
     pub(crate) without_absences: bool,
     /// Note where counters fall in an archive without the events of an agent, as restarts.
     pub(crate) with_falls: bool,
+    /// Read past damage, which is [lost](ObservedRun::lost).
+    pub(crate) past_damage: bool,
 }
 
 impl Default for RunOptions {
@@ -38,6 +44,7 @@ impl Default for RunOptions {
             warm_up: Duration::ZERO,
             without_absences: false,
             with_falls: false,
+            past_damage: false,
         }
     }
 }
@@ -58,6 +65,8 @@ pub(crate) struct ObservedRun {
     pub(crate) histograms: BTreeMap<SeriesName, RunHistogram>,
     /// In the order of time.
     pub(crate) excluded: Vec<Excluded>,
+    /// The damaged parts of the archives.
+    pub(crate) lost: Vec<Loss>,
 }
 
 /// The values or rates of one instance.
@@ -80,7 +89,8 @@ impl ObservedRun {
     ///
     /// # Errors
     ///
-    /// Those of [`Envelope::read`], including damage: missing values would look like a difference.
+    /// Those of [`Envelope::read`], including damage unless it is to be read past: missing values
+    /// would look like a difference.
     pub(crate) fn read(
         selection: &Selection<'_>,
         window: RangeInclusive<Timestamp>,
@@ -97,9 +107,17 @@ impl ObservedRun {
                 cuts.add_fall(&fall, &grid, options);
             }
         }
-        let envelope = Envelope::read(selection, grid, Options::default())?;
-        cuts.add_gaps(selection.source(), &envelope)?;
-        let mut run = Self { excluded: cuts.finish(&envelope.grid, options), ..Self::default() };
+        let envelope;
+        let mut lost = Vec::new();
+        if options.past_damage {
+            (envelope, lost) = Envelope::read_past_damage(selection, grid, Options::default())?;
+        } else {
+            envelope = Envelope::read(selection, grid, Options::default())?;
+        }
+        cuts.add_damage(&lost, &envelope.grid);
+        cuts.add_gaps(selection.source(), &envelope, options)?;
+        let excluded = cuts.finish(&envelope.grid, options);
+        let mut run = Self { excluded, lost, ..Self::default() };
         let mut reader = SeriesReader::new(selection);
         // A series is dropped when it was added: both forms of all would be twice the memory.
         for series in envelope.series {
@@ -270,6 +288,17 @@ fn columns_of(grid: &Grid, begin: Timestamp, end: Timestamp) -> RangeInclusive<u
     grid.column_of(begin).unwrap_or(0)..=grid.column_of(end).unwrap_or(last)
 }
 
+/// Returns the time of the first record that is no mark, from a time on.
+fn first_record(source: Source<'_>, from: Timestamp) -> pcp_archive::Result<Option<Timestamp>> {
+    let mut records = source.records_from(from)?;
+    while let Some(record) = records.next()? {
+        if !record.is_mark() && record.timestamp() >= from {
+            return Ok(Some(record.timestamp()));
+        }
+    }
+    Ok(None)
+}
+
 /// The parts of a run that are cut out.
 struct Cuts {
     /// The columns, by the place of the metric in the selection.
@@ -383,18 +412,40 @@ impl Cuts {
         columns_of(grid, begin, end)
     }
 
+    /// Notes the times of which records are damaged.
+    fn add_damage(&mut self, lost: &[Loss], grid: &Grid) {
+        let (start, end) = grid.window().into_inner();
+        for loss in lost {
+            self.excluded.push(Excluded {
+                program: None,
+                begin: loss.after.unwrap_or(start).max(start),
+                end: loss.before.unwrap_or(end).min(end),
+                reason: DAMAGED,
+            });
+        }
+    }
+
     /// Notes the gaps in the archive, each from a mark to the next record.
-    fn add_gaps(&mut self, source: Source<'_>, envelope: &Envelope) -> Result<(), Failure> {
+    fn add_gaps(
+        &mut self,
+        source: Source<'_>,
+        envelope: &Envelope,
+        options: RunOptions,
+    ) -> Result<(), Failure> {
         let window_end = *envelope.grid.window().end();
         for mark in &envelope.marks {
-            let mut records = source.records_from(*mark)?;
-            let mut end = window_end;
-            while let Some(record) = records.next()? {
-                if !record.is_mark() && record.timestamp() >= *mark {
-                    end = record.timestamp().min(window_end);
-                    break;
-                }
+            let is_damage = self.excluded.iter().any(|excluded| {
+                excluded.reason == DAMAGED && (excluded.begin..=excluded.end).contains(mark)
+            });
+            if is_damage {
+                continue;
             }
+            let next = match first_record(source, *mark) {
+                // What follows the mark is damaged, and is noted as such.
+                Err(error) if options.past_damage && error.is_damage() => continue,
+                found => found?,
+            };
+            let end = next.map_or(window_end, |next| next.min(window_end));
             let reason = "gap in the archive";
             self.excluded.push(Excluded { program: None, begin: *mark, end, reason });
         }

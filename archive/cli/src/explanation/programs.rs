@@ -174,17 +174,10 @@ pub(super) fn unmeasured(
     }
     let mut all = Vec::new();
     for Excluded { program, begin, end, reason } in &run.excluded {
-        let mut end = *end;
-        if program.is_none() {
-            // A mark is the end of the values before it.
-            let column = grid.column(*begin).max(0.0) as usize;
-            let next = (column + 1..any_present.len())
-                .find(|column| any_present.get(*column) == Some(&true));
-            end = next.map_or(window_end, |column| grid.time(column as f64));
-        }
-        if end > *begin && end > window_start {
+        if end > begin && *end > window_start {
             let begin = (*begin).max(window_start);
-            all.push(Unmeasured { program: program.clone(), begin, end, reason });
+            let program = program.clone();
+            all.push(Unmeasured { program, begin, end: *end, reason });
         }
     }
     let first = grid.column(window_start).max(0.0) as usize;

@@ -1,16 +1,15 @@
 //! The metrics of a selection in a span of time, and spans that follow each other as one.
 
-use std::ops::Bound;
-
 use hashbrown::{HashMap, HashSet};
 
-use super::GoOn;
+use super::ReadMode;
 use super::grid::{Grid, GridMoment, seconds};
 use super::plan::WindowPlan;
 use super::track::{GridRows, InstanceTrack};
 use crate::analysis::growth::strand::InstanceStrands;
 use crate::analysis::growth::walls::{MetricWalls, Walls};
-use crate::scan::segments::by_time;
+use crate::reader::salvage::Loss;
+use crate::scan::segments::{by_time, by_time_past_damage};
 use crate::scan::{Chunk, Column, Columns, RowPlace, SelectedMetric, Selection};
 use crate::{InstanceId, Result, Timestamp};
 
@@ -39,25 +38,33 @@ pub(super) struct Tracks {
 }
 
 impl EnvelopeSegment {
-    /// Reads the window, and around it what reaches into it.
+    /// Reads the window, and around it what reaches into it. Returns also what was lost in the
+    /// window.
     pub(super) fn read(
         plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
-        go_on: GoOn<'_>,
-    ) -> Result<Self> {
-        let grid = plan.grid;
-        let segments = by_time(selection, &grid.window(), |columns| {
+        mode: ReadMode<'_>,
+    ) -> Result<(Self, Vec<Loss>)> {
+        let window = plan.grid.window();
+        let read_segment = |columns: &mut Columns<'_>| {
             let mut segment = Self::new(plan.scope.metrics.len());
-            segment.fill(plan, selection, columns, &mut |_| go_on())?;
+            segment.fill(plan, selection, columns, &mut |_| (mode.go_on)())?;
             Ok(segment)
-        })?;
+        };
+        let mut lost = Vec::new();
+        let segments;
+        if mode.past_damage {
+            (segments, lost) = by_time_past_damage(selection, &window, read_segment)?;
+        } else {
+            segments = by_time(selection, &window, read_segment)?;
+        }
         let window = segments.into_iter().reduce(|whole, next| whole.join(plan, next));
         let window = window.unwrap_or_else(|| Self::new(plan.scope.metrics.len()));
-        let whole = match Self::before(plan, selection, &window, go_on)? {
+        let whole = match Self::before(plan, selection, &window, mode)? {
             Some(before) => before.join(plan, window),
             None => window,
         };
-        whole.read_past_window(plan, selection, go_on)
+        Ok((whole.read_past_window(plan, selection, mode)?, lost))
     }
 
     pub(super) fn new(metrics: usize) -> Self {
@@ -181,9 +188,11 @@ impl EnvelopeSegment {
         plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
         window: &Self,
-        go_on: GoOn<'_>,
+        mode: ReadMode<'_>,
     ) -> Result<Option<Self>> {
+        let go_on = mode.go_on;
         let start = *plan.grid.window().start();
+        let last = Timestamp::from_nanos(start.as_nanos().saturating_sub(1));
         let first = selection.source().start();
         let mut length = MIN_SPAN;
         if first >= start {
@@ -191,8 +200,7 @@ impl EnvelopeSegment {
         }
         loop {
             let from = Timestamp::from_nanos(start.as_nanos().saturating_sub(length)).max(first);
-            let span = (Bound::Included(from), Bound::Excluded(start));
-            let mut columns = Columns::open(selection, span)?;
+            let mut columns = mode.open(selection, from..=last)?;
             let mut before = Self::new(plan.scope.metrics.len());
             before.fill(plan, selection, &mut columns, &mut |_| go_on())?;
             let mut all = before.metrics.iter().zip(&window.metrics).zip(&plan.reaching);
@@ -211,7 +219,7 @@ impl EnvelopeSegment {
         mut self,
         plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
-        go_on: GoOn<'_>,
+        mode: ReadMode<'_>,
     ) -> Result<Self> {
         let end = *plan.grid.window().end();
         let mut instances = self.metrics.iter().flat_map(|tracks| &tracks.instances.all);
@@ -220,12 +228,13 @@ impl EnvelopeSegment {
         {
             return Ok(self);
         }
-        let columns = Columns::open(selection, (Bound::Excluded(end), Bound::Unbounded))?;
+        let next = Timestamp::from_nanos(end.as_nanos().saturating_add(1));
+        let columns = mode.open(selection, next..=Timestamp::MAX)?;
         let mut columns = columns.growing(FEW_ROWS, GROWTH as usize);
         let mut after = Self::new(plan.scope.metrics.len());
         after.fill(plan, selection, &mut columns, &mut |after| {
             let mut pairs = self.metrics.iter().zip(&after.metrics);
-            go_on() && !pairs.all(|(tracks, after)| tracks.is_ended_by(after))
+            (mode.go_on)() && !pairs.all(|(tracks, after)| tracks.is_ended_by(after))
         })?;
         self = self.join(plan, after);
         Ok(self)
