@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use hashbrown::HashMap;
+use hashbrown::HashSet;
 use mmv_chart::Line;
 use pcp_archive::envelope::Options;
 use pcp_archive::internal::programs::for_each_event;
@@ -404,6 +404,7 @@ impl Arguments {
         source: Source<'_>,
         size: (u32, u32),
     ) -> (Vec<Panel>, String) {
+        sort_instances(&mut panels);
         // Constants come last.
         panels.sort_by_key(|panel| panel.heat.is_empty() && panel.lines.iter().all(is_constant));
         let metadata = source.metadata();
@@ -415,7 +416,7 @@ impl Arguments {
             return (panels, String::new());
         }
         if self.output.is_none() {
-            panels = worst_instances_first(panels);
+            panels = first_instances_first(panels);
         }
         let room = match self.output {
             Some(_) => Image::max_panels(size),
@@ -550,36 +551,37 @@ fn is_constant(line: &Line) -> bool {
     !has_spread && values.all(|value| Some(value) == first)
 }
 
-/// Moves the panels of all but one instance of each histogram behind the others: the one that stays
-/// is that whose highest quantile rises most above its mean.
-fn worst_instances_first(panels: Vec<Panel>) -> Vec<Panel> {
-    let mut worst: HashMap<Vec<String>, (f64, usize)> = HashMap::new();
-    for (place, panel) in panels.iter().enumerate().filter(|(_, panel)| panel.is_histogram) {
-        let known = worst.entry_ref(&panel.metrics).or_insert((rise(panel), place));
-        if rise(panel) > known.0 {
-            *known = (rise(panel), place);
-        }
+/// Puts the panels of the instances of each histogram in order: the one that rose most and longest
+/// is the first.
+fn sort_instances(panels: &mut [Panel]) {
+    let is_of_one_histogram =
+        |one: &Panel, next: &Panel| one.is_histogram && one.metrics == next.metrics;
+    for instances in panels.chunk_by_mut(is_of_one_histogram) {
+        instances.sort_by(|one, other| rise(other).total_cmp(&rise(one)));
     }
-    let worst: Vec<usize> = worst.into_values().map(|(_, place)| place).collect();
-    let mut first = Vec::new();
-    let mut others = Vec::new();
-    for (place, panel) in panels.into_iter().enumerate() {
-        if panel.is_histogram && !worst.contains(&place) {
-            others.push(panel);
-        } else {
-            first.push(panel);
-        }
-    }
+}
+
+/// Moves the panels of all but the first instance of each histogram behind the others.
+fn first_instances_first(panels: Vec<Panel>) -> Vec<Panel> {
+    let mut seen = HashSet::new();
+    let (mut first, others): (Vec<Panel>, Vec<Panel>) = panels
+        .into_iter()
+        .partition(|panel| !panel.is_histogram || seen.insert(panel.metrics.clone()));
     first.extend(others);
     first
 }
 
-/// Returns the ratio of the greatest value of a panel's first line to its mean.
+/// Returns how far, on average, the values of a panel's first line are above the lowest quarter of
+/// them, as a logarithm of the ratio. A single high value of a fast endpoint weighs little, and a
+/// long incident more than a short one.
 fn rise(panel: &Panel) -> f64 {
     let Some(line) = panel.lines.first() else { return 0.0 };
     let values = line.points.iter().filter_map(|(_, value)| *value);
-    let greatest = values.fold(0.0, f64::max);
-    line.mean().filter(|mean| *mean > 0.0).map_or(0.0, |mean| greatest / mean)
+    let mut values: Vec<f64> = values.filter(|value| *value > 0.0).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let Some(usual) = values.get(values.len() / 4) else { return 0.0 };
+    let excess = values.iter().map(|value| (value / usual).ln().max(0.0));
+    excess.sum::<f64>() / values.len() as f64
 }
 
 /// Returns the heading of a panel without its unit.
@@ -695,6 +697,27 @@ mod tests {
         for text in ["", "800", "x", "800x", "8e2x600", "-1x5"] {
             assert!(size(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn instance_that_was_slow_for_long_is_before_a_fast_one_with_a_peak() {
+        let panel = |label: &str, values: &dyn Fn(i32) -> f64| {
+            let points = (0..90).map(|at| (f64::from(at), Some(values(at)))).collect();
+            let line = Line { label: label.to_owned(), points, ..Line::default() };
+            let metrics = vec!["mmv.jobs.latency".to_owned()];
+            Panel { is_histogram: true, metrics, lines: vec![line], ..Panel::default() }
+        };
+        let noise = |at: i32| 1.0 + f64::from(at * 7 % 10) / 10.0;
+        let peak = |at: i32| if at == 50 { 6.0 } else { 1.7 * noise(at).sqrt() };
+        let long = |at: i32| if (30..70).contains(&at) { 40.0 } else { 5.0 };
+        let always = |at: i32| 900.0 * noise(at).sqrt();
+        let mut panels =
+            vec![panel("/mail", &peak), panel("/report", &always), panel("/render", &long)];
+        sort_instances(&mut panels);
+        assert_eq!(panels[0].lines[0].label, "/render");
+        let panels = first_instances_first(panels);
+        assert_eq!(panels.len(), 3);
+        assert_eq!(panels[0].lines[0].label, "/render");
     }
 
     #[test]
