@@ -228,7 +228,7 @@ fn positive_interval(text: &str) -> Result<Duration, SeriesError> {
 }
 
 /// Returns the name of the metric that is most like `wanted`; `None` if none is.
-fn nearest_name(metadata: &Metadata, wanted: &str) -> Option<String> {
+pub(crate) fn nearest_name(metadata: &Metadata, wanted: &str) -> Option<String> {
     let wanted = wanted.split('{').next().unwrap_or(wanted);
     let mut nearest = (MIN_LIKENESS, None);
     for (name, _) in metadata.subtree("") {

@@ -31,7 +31,7 @@ pub enum SeriesError {
     Archive(#[from] Error),
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
+pub(crate) fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; the nearest name is {}", line(name)))
 }
 

@@ -17,6 +17,7 @@ use super::over::ValuesOver;
 use super::two_moments::{TwoMoments, value_of};
 use super::{Decrease, MetricTrack, Replay, ReplaySelection, Sample, rate_between};
 use crate::analysis::growth::lifetime;
+use crate::analysis::series::nearest_name;
 use crate::scan::{MetricLabels, SelectedMetric, Selector, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
 
@@ -361,6 +362,10 @@ impl NameResolver for Names<'_, '_> {
         });
         let place = place_of(self.operands, name, needed.as_ref().or(instances.as_ref()));
         Ok(Some((Operand { place, desc }, instances.as_ref().map(sorted))))
+    }
+
+    fn nearest(&self, name: &str) -> Option<String> {
+        nearest_name(self.source.metadata(), name)
     }
 
     fn desc(&self, name: &str) -> Option<MetricDesc> {

@@ -137,6 +137,7 @@ mod evaluate;
 mod parse;
 mod token;
 
+use crate::error::series::suggestion;
 use crate::{InDom, InstanceId, ValueType};
 
 pub(crate) use check::{
@@ -232,6 +233,11 @@ pub struct ExpressionError {
     pub problem: Problem,
 }
 
+/// Returns the end of a message about a function that has another name here.
+fn instead(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |form| format!("; write {form}"))
+}
+
 /// The error at a place in an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -248,9 +254,16 @@ pub enum Problem {
     /// More nested parts than are allowed.
     #[error("more than {0} nested parts")]
     Depth(usize),
-    /// A name before a parenthesis that is not a function.
-    #[error("there is no function {0}")]
-    UnknownFunction(String),
+    /// A name before a parenthesis that is not a function. `nearest` is a form with the meaning of
+    /// that function in another language.
+    #[error("there is no function {name}{}", instead(*nearest))]
+    UnknownFunction { name: String, nearest: Option<&'static str> },
+    /// The range of a vector, as in PromQL, where an instance is expected.
+    #[error(
+        "{0} is no instance; a rate is over the interval between samples: write rate(NAME), and \
+         take a sample every {0}"
+    )]
+    Range(String),
     /// A limit of `below` that is no number.
     #[error("the first argument of below() is a number such as 100ms or 0.5")]
     NoLimit,
@@ -260,20 +273,25 @@ pub enum Problem {
     /// A counter where only the values of an interval have a meaning.
     #[error("a counter in {0}, which takes levels; write {0}(rate(NAME))")]
     CounterOver(&'static str),
-    /// A metric that the archive does not have.
-    #[error("no metric {0} in the archive")]
-    UnknownMetric(String),
+    /// A metric that the archive does not have. `nearest` is the name most like it.
+    #[error("no metric {name} in the archive{}", suggestion(nearest.as_deref()))]
+    UnknownMetric { name: String, nearest: Option<String> },
     /// A histogram where a number is needed.
     #[error(
         "{0} is a histogram; write p99({0}) for a quantile, below(100ms, {0}) for the part of its \
          values up to a limit, or rate({0}) for their number per second"
     )]
     Histogram(String),
-    /// A name that is not that of a histogram.
+    /// A metric that is no histogram.
+    #[error("{0} is no histogram, which a quantile or below() needs")]
+    NotHistogram(String),
+    /// A name that is neither that of a histogram nor of a metric.
     #[error(
-        "no histogram {0} in the archive; it is a counter {0}.bucket with a label \"histogram\""
+        "no histogram {name} in the archive{}; it is a counter {name}.bucket with a label \
+         \"histogram\"",
+        suggestion(nearest.as_deref())
     )]
-    NoHistogram(String),
+    NoHistogram { name: String, nearest: Option<String> },
     /// The archive has a metric of the expression's name.
     #[error("the archive has a metric {0} of its own")]
     NameTaken(String),
@@ -336,7 +354,7 @@ pub enum Problem {
 impl ExpressionError {
     /// Returns whether the archive merely lacks a metric of the expression.
     pub fn is_unknown_metric(&self) -> bool {
-        matches!(self.problem, Problem::UnknownMetric(_))
+        matches!(self.problem, Problem::UnknownMetric { .. })
     }
 }
 

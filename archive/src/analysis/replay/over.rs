@@ -263,6 +263,7 @@ mod tests {
             ("delta(max_over(m.queue))", "max_over() cannot be used within rate() or delta()"),
             ("avg_over(m.name)", "string"),
             ("avg_over(m.other)", "no metric m.other"),
+            ("avg_over(m.qeue)", "no metric m.qeue in the archive; the nearest name is m.queue"),
             (
                 "max_over(1 + min_over(m.queue))",
                 "column 14: min_over() cannot be used within max_over(), min_over() or avg_over()",

@@ -35,7 +35,7 @@ use std::collections::BTreeSet;
 use pcp_types::{Combined, Conversion};
 
 use super::arithmetic::{constant, is_true};
-use super::parse::{ConstantMetadata, Function, Node, NodeKind, Operator, OverFunction};
+use super::parse::{ConstantMetadata, Function, Node, NodeKind, Operator, OverFunction, is_range};
 use super::{Expression, ExpressionError, Filter, Flaw, Limit, Problem};
 use crate::scan::Selector;
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Semantics, Units, Value, ValueType};
@@ -77,6 +77,10 @@ pub(crate) trait NameResolver {
     fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem>;
     /// Returns the metadata of a metric, which may be a derived one.
     fn desc(&self, name: &str) -> Option<MetricDesc>;
+    /// Returns the name of a metric that is most like another.
+    fn nearest(&self, _name: &str) -> Option<String> {
+        None
+    }
     /// Returns a number of histograms, with the index of its values; `None` if the name is that of
     /// no histogram.
     ///
@@ -267,7 +271,7 @@ impl TypeChecker<'_> {
             None => None,
             Some(name) => {
                 let desc = self.scope.desc(name);
-                Some(desc.ok_or_else(|| Flaw::new(at, Problem::UnknownMetric(name.clone())))?)
+                Some(desc.ok_or_else(|| Flaw::new(at, self.unknown_metric(name)))?)
             }
         };
         let value_type = match value {
@@ -315,7 +319,17 @@ impl TypeChecker<'_> {
         if self.scope.desc(&format!("{name}.bucket")).is_some() {
             return Problem::Histogram(name.to_owned());
         }
-        Problem::UnknownMetric(name.to_owned())
+        Problem::UnknownMetric { name: name.to_owned(), nearest: self.scope.nearest(name) }
+    }
+
+    /// Returns the error of a name that is not that of a histogram.
+    fn no_histogram(&self, name: &str) -> Problem {
+        let name = name.to_owned();
+        if self.scope.desc(&name).is_some() {
+            return Problem::NotHistogram(name);
+        }
+        let nearest = self.scope.nearest(&name);
+        Problem::NoHistogram { name, nearest }
     }
 
     fn limited(&mut self, at: usize, name: &str, limit: &Limit) -> Result<Term, Flaw> {
@@ -355,7 +369,7 @@ impl TypeChecker<'_> {
         self.needs_moment_before = true;
         let found = self.scope.histogram(part, of).map_err(flaw)?;
         let (operand, instances) =
-            found.ok_or_else(|| flaw(Problem::NoHistogram(of.name().to_owned())))?;
+            found.ok_or_else(|| Flaw::new(at, self.no_histogram(of.name())))?;
         let MetricDesc { value_type, semantics, units, indom, .. } = operand.desc;
         let action = Action::OfInterval(operand.place, instances);
         Ok(Term { action, value_type, semantics, units, indom })
@@ -605,6 +619,12 @@ impl TypeChecker<'_> {
             return Err(Flaw::new(at, Problem::NoInstances(name)));
         };
         let ids = self.scope.instances(indom, Some(filter));
+        if let Filter::Name(name) = filter
+            && ids.is_empty()
+            && is_range(name)
+        {
+            return Err(Flaw::new(at, Problem::Range(name.clone())));
+        }
         let Term { value_type, semantics, units, indom, .. } = inner;
         let action = Action::Instances(Box::new(inner), ids);
         Ok(Term { action, value_type, semantics, units, indom })

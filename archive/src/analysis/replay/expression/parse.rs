@@ -179,6 +179,19 @@ const AGGREGATES: [(&str, Function); 5] = [
     ("count", Function::Count),
 ];
 
+/// What people write who know the functions of PromQL, and what has that meaning here.
+const OF_PROMQL: [(&str, &str); 9] = [
+    ("histogram_quantile", "p99(NAME)"),
+    ("increase", "delta(NAME)"),
+    ("irate", "rate(NAME)"),
+    ("avg_over_time", "avg_over(NAME)"),
+    ("min_over_time", "min_over(NAME)"),
+    ("max_over_time", "max_over(NAME)"),
+    ("quantile_over_time", "quantile(0.9, NAME)"),
+    ("bottomk", "topk(3, -NAME)"),
+    ("mean", "avg(NAME)"),
+];
+
 /// A function of the values that were logged in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OverFunction {
@@ -202,6 +215,17 @@ impl OverFunction {
     pub(super) fn name(self) -> &'static str {
         OVER_FUNCTIONS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
+}
+
+fn unknown_function(at: usize, name: &str) -> Flaw {
+    let nearest = OF_PROMQL.iter().find(|(known, _)| *known == name).map(|(_, form)| *form);
+    Flaw::new(at, Problem::UnknownFunction { name: name.to_owned(), nearest })
+}
+
+/// Returns whether a text in brackets is a length of time, such as `5m`.
+pub(super) fn is_range(text: &str) -> bool {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    unit.len() < text.len() && ["ms", "s", "m", "h", "d", "w", "y"].contains(&unit)
 }
 
 /// Parses `expression` or `name = expression`.
@@ -461,14 +485,21 @@ impl<'p, 't> Parser<'p, 't> {
             }
             _ => {
                 let function = FUNCTIONS.iter().find(|(known, _)| *known == name);
-                let (_, function) = function
-                    .ok_or_else(|| Flaw::new(at, Problem::UnknownFunction(name.to_owned())))?;
+                let (_, function) = function.ok_or_else(|| unknown_function(at, name))?;
                 let inner = self.expression(0)?;
                 let depth = inner.depth;
                 (NodeKind::Call(*function, Box::new(inner)), depth)
             }
         };
         self.close()?;
+        // The labels may also come last: sum(...) by (label).
+        if let NodeKind::Call(function, inner) = &kind
+            && AGGREGATES.iter().any(|(known, _)| *known == name)
+            && *self.peek() == Token::Name("by")
+        {
+            let kind = NodeKind::By(*function, self.label_list()?, inner.clone());
+            return node(at, kind, depth);
+        }
         node(at, kind, depth)
     }
 
@@ -486,6 +517,16 @@ impl<'p, 't> Parser<'p, 't> {
     }
 
     fn by_labels(&mut self, at: usize, function: Function) -> Result<Node, Flaw> {
+        let labels = self.label_list()?;
+        self.expect(&Token::Sign("("), "\"(\" and an expression")?;
+        let inner = self.expression(0)?;
+        self.close()?;
+        let depth = inner.depth;
+        node(at, NodeKind::By(function, labels, Box::new(inner)), depth)
+    }
+
+    /// Parses `by (label, ...)`.
+    fn label_list(&mut self) -> Result<Vec<String>, Flaw> {
         self.next += 1;
         self.expect(&Token::Sign("("), "\"(\" and labels")?;
         let mut labels = Vec::new();
@@ -498,11 +539,7 @@ impl<'p, 't> Parser<'p, 't> {
             }
         }
         self.expect(&Token::Sign(")"), "\",\" or \")\"")?;
-        self.expect(&Token::Sign("("), "\"(\" and an expression")?;
-        let inner = self.expression(0)?;
-        self.close()?;
-        let depth = inner.depth;
-        node(at, NodeKind::By(function, labels, Box::new(inner)), depth)
+        Ok(labels)
     }
 
     fn topk(&mut self) -> Result<(NodeKind, usize), Flaw> {
@@ -741,6 +778,7 @@ mod tests {
             ("topk(3, rate(a)) + 1", "(top(3 Rate(a))+1)"),
             ("a + b or 0", "((a+b) or 0)"),
             ("sum by (b) (rate(a)) / sum(rate(a))", "(Sum<b>(Rate(a))/Sum(Rate(a)))"),
+            ("1 + sum(rate(a)) by (b, c)", "(1+Sum<b,c>(Rate(a)))"),
             ("count by (b, c)(a) + by", "(Count<b,c>(a)+by)"),
             ("max_over(a{b='c'}) - min_over(a)", "(max_over(a{b})-min_over(a))"),
             ("a or b || c or d", "((a or (b||c)) or d)"),
@@ -796,7 +834,8 @@ mod tests {
             ("(a", "column 3: found the end, expected an operator or \")\""),
             ("a + )", "column 5: found \")\", expected a metric, a number, a function or \"(\""),
             ("sum(a+1)[x]", "column 9: found [x], expected an operator or the end"),
-            ("mean(a)", "column 1: there is no function mean"),
+            ("mean(a)", "column 1: there is no function mean; write avg(NAME)"),
+            ("increase(a)", "column 1: there is no function increase; write delta(NAME)"),
             ("p101(a)", "column 1: there is no function p101"),
             ("sum by a", "column 8: found \"a\", expected \"(\" and labels"),
             ("sum by (a)", "column 11: found the end, expected \"(\" and an expression"),

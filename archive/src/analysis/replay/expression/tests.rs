@@ -523,6 +523,12 @@ fn errors_are_reported_with_their_column() {
         ("rate(speed)", "column 1: no rate of units \"byte / sec\""),
         ("rate(delta(x))", "column 6: delta() cannot be used within rate() or delta()"),
         ("rescale(x, \"Mbyte\")", "column 1: \"count\" cannot be converted to \"Mbyte\""),
+        (
+            "rate(x[5m])",
+            "column 7: 5m is no instance; a rate is over the interval between samples: write \
+             rate(NAME), and take a sample every 5m",
+        ),
+        ("p99(x)", "column 1: x is no histogram, which a quantile or below() needs"),
         ("free[a]", "column 5: [a]: these values have no instances"),
         ("temp * temp", "column 6: no * between units \"temperature (C)\" and \"temperature (C)\""),
     ] {
