@@ -37,7 +37,7 @@ fn expressions_have_quantiles() {
     assert_eq!(spread.iter().filter(|value| *value == "0").count(), 7);
     for (expression, message) in [
         ("quantile(1.5, mmv.shop.latency)", "column 10: found 1.5, expected a number from 0 to 1"),
-        ("quantile(0.5, mmv.shop.orders)", "no histogram mmv.shop.orders in the archive"),
+        ("quantile(0.5, mmv.shop.orders)", "mmv.shop.orders is no histogram"),
         ("quantile(0.5)", "expected \",\" and a histogram"),
         (
             "rate(quantile(0.5, mmv.shop.latency))",
@@ -111,6 +111,9 @@ fn a_summary_is_sorted_by_a_quantile() {
     };
     assert_eq!(first("p99"), "mmv.shop.latency");
     assert_eq!(first("0.5"), "mmv.shop.latency");
+    let other = text("summary", &base, &["mmv.shop", "--sort", "p90", "--format", "csv"]);
+    let head = other.lines().next().unwrap();
+    assert!(head.contains("p50,p90,p99"), "the quantile of the order is a column: {head}");
     let output = run("summary", &base, &["mmv.shop", "--sort", "colour"]);
     assert_eq!(output.status.code(), Some(2));
 }

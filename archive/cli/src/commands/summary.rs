@@ -256,7 +256,8 @@ impl Arguments {
         }
         let span = window.origin..=window.end;
         let histograms = self.histograms(&mut selection, &span)?;
-        let ranks = if histograms.is_empty() { &[] } else { self.ranks() };
+        let ranks = if histograms.is_empty() { Vec::new() } else { self.ranks() };
+        let ranks = ranks.as_slice();
         let decrease = if self.counter_wrap { Decrease::Wrap } else { Decrease::Reset };
         let units = self.units.iter().map(|text| WantedUnits::parse(text));
         let units = units.collect::<Result<Vec<_>, _>>()?;
@@ -357,9 +358,20 @@ impl Arguments {
         self.is_for_people() && !self.exact && self.precision.is_none()
     }
 
-    /// Returns the quantiles that are shown of histograms.
-    fn ranks(&self) -> &[f64] {
-        if self.quantile.is_empty() { &histograms::DEFAULT_QUANTILES } else { &self.quantile }
+    /// Returns the quantiles that are shown of histograms, that of the order among them.
+    fn ranks(&self) -> Vec<f64> {
+        let mut ranks = if self.quantile.is_empty() {
+            histograms::DEFAULT_QUANTILES.to_vec()
+        } else {
+            self.quantile.clone()
+        };
+        if let Some(Sort::Quantile(wanted)) = self.sort
+            && !ranks.iter().any(|rank| same_rank(*rank, wanted))
+        {
+            let place = ranks.iter().take_while(|rank| **rank < wanted).count();
+            ranks.insert(place, wanted);
+        }
+        ranks
     }
 
     /// Returns what the histograms in a selection counted, and removes them from it, unless the

@@ -59,11 +59,12 @@ pub(crate) fn show_as_themselves(selection: &mut ReplaySelection<'_>, names: &[S
     selection.histograms(&DEFAULT_VALUES, |buckets| is_shown_as_itself(names, buckets));
 }
 
-/// Parses a quantile on the command line: `0.99`, `p99` and `99` are the same. 1 is the maximum, not
+/// Parses a quantile on the command line: `0.99`, `p99`, `99` and `99%` are the same. 1 is the maximum, not
 /// a percentage, and what is slightly above it likely a mistake.
 pub(crate) fn quantile(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.strip_prefix('p').unwrap_or(text).parse().ok();
-    let is_percent = text.starts_with('p') || number.is_some_and(|number| number >= 2.0);
+    let plain = text.strip_prefix('p').or_else(|| text.strip_suffix('%'));
+    let number: Option<f64> = plain.unwrap_or(text).parse().ok();
+    let is_percent = plain.is_some() || number.is_some_and(|number| number >= 2.0);
     let fraction = if is_percent { number.map(|number| number / 100.0) } else { number };
     fraction
         .filter(|fraction| (0.0..=1.0).contains(fraction))
@@ -96,6 +97,8 @@ mod tests {
             ("0.99", 0.99),
             ("p99", 0.99),
             ("99", 0.99),
+            ("99%", 0.99),
+            ("1%", 0.01),
             ("p99.9", 0.999),
             ("1", 1.0),
             ("p100", 1.0),
