@@ -448,6 +448,8 @@ fn quantile_of_both(bases: &[HistogramColumns], new: &HistogramColumns, rank: f6
 
 #[cfg(test)]
 mod tests {
+    use super::super::estimate::tests::{Noise, values};
+    use super::super::run::SeriesColumns;
     use super::*;
 
     fn estimate(value: f64, variance: f64) -> Estimate {
@@ -495,5 +497,69 @@ mod tests {
         control_false_discoveries(&mut noise);
         let found = noise.iter().filter(|change| change.verdict == Verdict::Higher).count();
         assert_eq!(found, 3);
+    }
+
+    /// A stationary process: autoregressive, or the sum of such a process and as much noise.
+    #[derive(Debug, Clone, Copy)]
+    enum Process {
+        Autoregressive(f64),
+        WithNoise(f64),
+    }
+
+    impl Process {
+        fn numbers(self, noise: &mut Noise, count: usize) -> Vec<f64> {
+            match self {
+                Self::Autoregressive(correlation) => noise.numbers(correlation, count),
+                Self::WithNoise(correlation) => {
+                    let scale = (1.0 - correlation * correlation).sqrt();
+                    let mut numbers = noise.numbers(correlation, count);
+                    for number in &mut numbers {
+                        *number = *number * scale + noise.next();
+                    }
+                    numbers
+                }
+            }
+        }
+    }
+
+    /// Compares two halves of `seconds` each of 100 stationary processes, some times. Returns how
+    /// often any of them is found to differ.
+    fn false_alarms(process: Process, seconds: usize, comparisons: u64) -> usize {
+        let mut noise = Noise(seconds as u64);
+        let mut alarms = 0;
+        for _ in 0..comparisons {
+            let mut base = ObservedRun::default();
+            let mut new = ObservedRun::default();
+            for place in 0..100 {
+                let numbers = process.numbers(&mut noise, 2 * seconds);
+                let (first, second) = numbers.split_at(seconds);
+                for (run, half) in [(&mut base, first), (&mut new, second)] {
+                    // Their mean is 0, so that no ratio is within 5 % of 1.
+                    let parts = values(half.iter().copied());
+                    let columns = SeriesColumns { is_rate: false, units: Units::NONE, parts };
+                    run.series.insert((format!("acme.queue{place}"), None), columns);
+                }
+            }
+            let found = compare(&[&base], &new, &[]).changes;
+            let different =
+                |change: &Change| matches!(change.verdict, Verdict::Higher | Verdict::Lower);
+            alarms += usize::from(found.iter().any(different));
+        }
+        alarms
+    }
+
+    #[test]
+    fn of_a_hundred_stationary_numbers_none_differ() {
+        for (process, seconds) in [
+            (Process::Autoregressive(0.0), 64),
+            (Process::Autoregressive(0.5), 64),
+            (Process::Autoregressive(0.9), 300),
+            (Process::WithNoise(0.9), 300),
+            (Process::WithNoise(0.95), 300),
+            (Process::WithNoise(0.95), 900),
+        ] {
+            let alarms = false_alarms(process, seconds, 20);
+            assert!(alarms <= 2, "{alarms} of 20 with {process:?}, {seconds} s");
+        }
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! In simulations of stationary processes with correlation times of 0 to 50 s in runs of 900 s, 0.1
 //! to 2 % of the pairs differ at a significance of 5 %; with a correlation time of 20 s in runs of
-//! 64 s it is 9 %. The test `stationary_processes_do_not_differ` repeats some of them.
+//! 64 s it is 9 %. The test `stationary_processes_do_not_differ` repeats some of them. Runs of fewer
+//! than 15 correlation times do not tell their variance.
 //!
 //! **Sources**: M. G. Kendall, "Note on bias in the estimation of autocorrelation", Biometrika 41
 //! (1954); B. W. Schmeiser, "Batch size effects in the analysis of simulation output", Operations
@@ -161,19 +162,19 @@ fn correlation(residuals: &[f64], squares: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn values(values: impl IntoIterator<Item = f64>) -> Vec<ColumnSums> {
+    pub(in super::super) fn values(values: impl IntoIterator<Item = f64>) -> Vec<ColumnSums> {
         let part = |numerator| ColumnSums { numerator, denominator: 1.0, observations: 1 };
         values.into_iter().map(part).collect()
     }
 
     /// `SplitMix64`: numbers from -0.5 to 0.5.
-    struct Noise(u64);
+    pub(in super::super) struct Noise(pub(in super::super) u64);
 
     impl Noise {
-        fn next(&mut self) -> f64 {
+        pub(in super::super) fn next(&mut self) -> f64 {
             self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut mixed = self.0;
             mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -183,6 +184,10 @@ mod tests {
 
         /// An autoregressive process with this correlation of neighbours.
         fn process(&mut self, correlation: f64, count: usize) -> Vec<ColumnSums> {
+            values(self.numbers(correlation, count))
+        }
+
+        pub(in super::super) fn numbers(&mut self, correlation: f64, count: usize) -> Vec<f64> {
             let mut value = 0.0;
             let mut all = Vec::new();
             for step in 0..count + 300 {
@@ -191,7 +196,7 @@ mod tests {
                     all.push(value);
                 }
             }
-            values(all)
+            all
         }
     }
 
