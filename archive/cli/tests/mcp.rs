@@ -340,6 +340,66 @@ fn json_of_very_many_changes_is_whole_and_counts_what_it_leaves_out() {
 }
 
 #[test]
+fn json_of_long_names_lists_as_many_as_fit() {
+    let names: Vec<String> =
+        (0..20).map(|number| format!("{number}{}", "x".repeat(2000))).collect();
+    let rows = (0..400_u32).map(|second| {
+        let cells = (0_u32..).zip(&names).map(move |(number, name)| {
+            let depth = if second < 300 { 3 } else { 90 };
+            (format!("mmv.shop.depth[{name}]"), depth + (second * 7 + number) % 3)
+        });
+        (second, cells.collect::<Vec<_>>())
+    });
+    let archive = Builder::new()
+        .metric("mmv.shop.depth", "u32 instant count")
+        .instances("mmv.shop.depth", names.iter().map(String::as_str))
+        .rows(rows)
+        .finish();
+    let mut server = Server::start(&[path(archive.base())]);
+    for (tool, list, arguments) in [
+        ("explain", "changes", json!({"since": "200s", "json": true})),
+        ("compare", "series", json!({"before": "0s..299s", "after": "300s..399s", "json": true})),
+    ] {
+        let document: Value = serde_json::from_str(&server.text(tool, arguments)).unwrap();
+        let listed = document[list].as_array().unwrap().len();
+        assert!((3..20).contains(&listed), "{tool} {listed}");
+        assert_eq!(document["left_out"][list], 20 - listed, "{tool}");
+    }
+}
+
+#[test]
+fn line_that_fits_into_no_answer_is_an_error_with_advice() {
+    let names: Vec<String> = (0..3000).map(|number| format!("user{number}")).collect();
+    let archive = Builder::new()
+        .metric("mmv.shop.users", "u32 instant count")
+        .instances("mmv.shop.users", names.iter().map(String::as_str))
+        .rows((0..2).map(|second| (second, [("mmv.shop.users[user7]", second)])))
+        .finish();
+    let mut server = Server::start(&[path(archive.base())]);
+    let metrics = json!({"metrics": ["mmv.shop.users"], "json": true});
+    let message = server.error("metrics", metrics);
+    assert!(message.contains("ask for fewer metrics"), "{message}");
+    let text = server.text("metrics", json!({"metrics": ["mmv.shop.users"]}));
+    assert!(text.contains("user7"), "{text}");
+}
+
+#[test]
+fn comparison_of_two_archives_has_times_and_instances() {
+    let (_directory, base) = incident::jobs();
+    let named = |name: &str| format!("{name}={}", path(&base));
+    let mut server = Server::start(&[&named("old"), &named("today")]);
+    let arguments = json!({
+        "base": "old", "new": "today", "since": "22:14:00", "until": "22:14:40", "all": true,
+        "metrics": ["mmv.jobs.requests"], "instance": ["*code=200*"],
+    });
+    let compared = server.text("compare", arguments);
+    assert!(compared.contains("22:14:00 to 22:14:40"), "{compared}");
+    assert!(compared.contains("code=200") && !compared.contains("code=503"), "{compared}");
+    let last = server.text("compare", json!({"base": "old", "new": "today", "last": "30s"}));
+    assert!(last.contains("0 of "), "{last}");
+}
+
+#[test]
 fn a_plot_is_the_picture_that_the_command_writes() {
     let (directory, base) = incident::jobs();
     let mut server = Server::start(&[path(&base)]);

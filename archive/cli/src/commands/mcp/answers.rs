@@ -23,7 +23,7 @@ use crate::text::{Output, Printed, capture, shown, warn};
 const MAX_TEXT: usize = 30_000;
 
 /// Limit on the changes in a JSON document of `explain` and `compare`, and on its events and others. A
-/// document is one line, of which no part would be an answer.
+/// document is one line, of which no part would be an answer: one that is too long lists half as many.
 const MAX_LISTED: usize = 24;
 
 /// Limit on the characters of a message beside it: names in it can have any length.
@@ -63,33 +63,45 @@ pub(super) fn call(archives: &Archives, params: &Map<String, Value>) -> Result<V
         Some(Value::Null) | None => &none,
         Some(_) => return Err("params.arguments is not an object".to_owned()),
     };
-    let outcome = || {
-        let call = tool.call(arguments, archives)?;
-        outcome(archives, &call)
-    };
-    Ok(run(&outcome))
+    let mut listed = MAX_LISTED;
+    loop {
+        let command = || {
+            let call = tool.call(arguments, archives)?;
+            outcome(archives, &call, listed)
+        };
+        let (printed, outcome) = run(&command);
+        if !has_no_line(&printed) || !tool.lists() || listed == 1 {
+            return Ok(answer(printed, outcome));
+        }
+        listed /= 2;
+    }
+}
+
+/// Returns whether not even one line fits into the answer.
+fn has_no_line(printed: &Printed) -> bool {
+    printed.is_cut && !printed.text.contains(&b'\n')
 }
 
 /// Runs a call on a thread of its own, so that a defect ends this call alone.
-fn run(outcome: &(impl Fn() -> Outcome + Sync)) -> Value {
+fn run(outcome: &(impl Fn() -> Outcome + Sync)) -> (Printed, Outcome) {
     let ended = thread::scope(|scope| {
         let command = || capture(MAX_TEXT, outcome);
         let thread = thread::Builder::new().name("call".to_owned());
         let started = thread.spawn_scoped(scope, command);
         started.map(thread::ScopedJoinHandle::join)
     });
-    let (outcome, printed) = match ended {
-        Ok(Ok((outcome, printed))) => (outcome, printed),
+    match ended {
+        Ok(Ok((outcome, printed))) => (printed, outcome),
         Ok(Err(_)) => {
             let reason = "internal error: the command panicked; please report it";
-            (Err(Failure::Input(reason.to_owned())), Printed::default())
+            (Printed::default(), Err(Failure::Input(reason.to_owned())))
         }
-        Err(error) => (Err(Failure::Output(error)), Printed::default()),
-    };
-    answer(printed, outcome)
+        Err(error) => (Printed::default(), Err(Failure::Output(error))),
+    }
 }
 
-fn outcome(archives: &Archives, call: &Call) -> Outcome {
+/// Runs a call; a JSON document of changes lists at most `listed` things of each kind.
+fn outcome(archives: &Archives, call: &Call, listed: usize) -> Outcome {
     let line = match call {
         Call::Programs { archive } => {
             return programs::print(archives, archive.as_deref()).map(|()| None);
@@ -105,8 +117,8 @@ fn outcome(archives: &Archives, call: &Call) -> Outcome {
             Err(Failure::NoData(reason)) => warn(&reason),
             ended => ended?,
         },
-        Query::Compare(compare) => compare.run_within(MAX_LISTED)?,
-        Query::Explain(explain) => explain.run_within(MAX_LISTED)?,
+        Query::Compare(compare) => compare.run_within(listed)?,
+        Query::Explain(explain) => explain.run_within(listed)?,
         Query::Plot(plot) => {
             let (bytes, caption) = plot.picture()?;
             let mut out = Output::new();
@@ -132,12 +144,20 @@ fn parse(line: &[OsString]) -> Result<Query, Failure> {
 /// Makes the result of a tool. It is no error that parts of an archive are damaged: the others are
 /// in the answer.
 fn answer(printed: Printed, outcome: Outcome) -> Value {
-    let Printed { mut text, mut messages, is_cut, .. } = printed;
+    let mut is_error = has_no_line(&printed);
+    let Printed { mut text, mut messages, mut is_cut, .. } = printed;
+    if is_error {
+        text.clear();
+        is_cut = false;
+        messages.push(format!(
+            "the answer is one line of more than {MAX_TEXT} bytes, of which no part would be one: ask \
+             for fewer metrics or a shorter window, or without json"
+        ));
+    }
     if is_cut {
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         text.truncate(whole);
     }
-    let mut is_error = false;
     let mut content = Vec::new();
     match outcome {
         Ok(Some(picture)) => content.push(json!({
@@ -147,7 +167,7 @@ fn answer(printed: Printed, outcome: Outcome) -> Value {
         })),
         Ok(None) | Err(Failure::Closed) => {}
         Err(failure) => {
-            is_error = !matches!(failure, Failure::Lost);
+            is_error |= !matches!(failure, Failure::Lost);
             messages.push(shown(&failure.to_string()).into_owned());
         }
     }
@@ -188,12 +208,17 @@ mod tests {
         result["content"][0]["text"].as_str().unwrap()
     }
 
+    fn result(command: impl Fn() -> Outcome + Sync) -> Value {
+        let (printed, outcome) = run(&command);
+        answer(printed, outcome)
+    }
+
     #[test]
     fn a_command_that_panics_is_an_error_of_one_call() {
-        let result = run(&|| panic!("a defect"));
-        assert_eq!(result["isError"], true);
-        assert!(text(&result).contains("internal error"), "{result}");
-        assert_eq!(run(&|| Ok(None))["isError"], false);
+        let failed = result(|| panic!("a defect"));
+        assert_eq!(failed["isError"], true);
+        assert!(text(&failed).contains("internal error"), "{failed}");
+        assert_eq!(result(|| Ok(None))["isError"], false);
     }
 
     #[test]
@@ -203,7 +228,7 @@ mod tests {
             out.text = b"0123456789\n".repeat(MAX_TEXT);
             out.finish().map(|()| None)
         };
-        let result = run(&print);
+        let result = result(print);
         assert_eq!(result["isError"], false);
         let (head, data) = text(&result).split_once("\n\n").unwrap();
         assert!(head.contains("is cut at its end"), "{head}");

@@ -188,10 +188,14 @@ static TOOLS: [Tool; 8] = [
         parameters: &[
             ARCHIVE,
             METRICS,
+            INSTANCE,
             parameter("before", Kind::Text, "The base part of the archive: 10:00..10:15"),
             parameter("after", Kind::Text, "The new part of the archive: 10:20..10:35"),
             parameter("base", Kind::Archive, "Without before and after: the base archive"),
             parameter("new", Kind::Archive, "Without before and after: the new archive"),
+            Parameter { about: "Of base and new: the start, as 14:05 or a date", ..SINCE },
+            Parameter { about: "Of base and new: the end, as for since", ..UNTIL },
+            Parameter { about: "Of base and new: the last part, of this length: 5m, 2h", ..LAST },
             parameter("warm_up", Kind::Text, "Leave out this time after each start: 30s"),
             parameter("all", Kind::Flag, "Also numbers that do not differ"),
             JSON,
@@ -245,6 +249,11 @@ pub(super) fn list(archives: &Archives) -> Vec<Value> {
 impl Tool {
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         TOOLS.iter().find(|tool| tool.name == name)
+    }
+
+    /// Returns whether a JSON document of the tool is one list of changes, whose length can be limited.
+    pub(super) fn lists(&self) -> bool {
+        matches!(self.name, "compare" | "explain")
     }
 
     fn parameters(&self, archives: &Archives) -> impl Iterator<Item = &Parameter> {
