@@ -13,12 +13,10 @@ use pcp_types::parse_interval;
 
 use super::replay::{Replay, ReplaySelection, Sample, times};
 pub use crate::error::series::SeriesError;
-use crate::{Archive, ArchiveSet, IndomHistory, InstanceId, Metadata, Source, Timestamp};
+use crate::{Archive, ArchiveSet, IndomHistory, InstanceId, Source, Timestamp};
 
 /// Time between two points unless another is asked for, as in `mmv-archive report`.
 const DEFAULT_INTERVAL: &str = "1s";
-/// Least likeness of a name that is suggested, from 0 to 1, as in the commands.
-const MIN_LIKENESS: f64 = 0.75;
 
 /// A question for a metric of an archive: which of its numbers, and how often.
 ///
@@ -79,7 +77,7 @@ impl<'a> MetricSeries<'a> {
     fn new(source: Source<'a>, name: String) -> Result<Self, SeriesError> {
         // A histogram is a branch of several metrics.
         if name.is_empty() || Replay::open(source).select(&name) == 0 {
-            let nearest = nearest_name(source.metadata(), &name);
+            let nearest = source.metadata().nearest_name(&name);
             return Err(SeriesError::UnknownMetric { name, nearest });
         }
         Ok(Self { source, name, interval: DEFAULT_INTERVAL.to_owned(), kind: Kind::Values })
@@ -225,19 +223,6 @@ fn positive_interval(text: &str) -> Result<Duration, SeriesError> {
         Ok(interval) if !interval.is_zero() => Ok(interval),
         _ => Err(SeriesError::Interval { text: text.to_owned() }),
     }
-}
-
-/// Returns the name of the metric that is most like `wanted`; `None` if none is.
-pub(crate) fn nearest_name(metadata: &Metadata, wanted: &str) -> Option<String> {
-    let wanted = wanted.split('{').next().unwrap_or(wanted);
-    let mut nearest = (MIN_LIKENESS, None);
-    for (name, _) in metadata.subtree("") {
-        let likeness = strsim::normalized_damerau_levenshtein(wanted, name);
-        if likeness >= nearest.0 {
-            nearest = (likeness, Some(name.to_owned()));
-        }
-    }
-    nearest.1
 }
 
 #[cfg(test)]

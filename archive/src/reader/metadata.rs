@@ -13,6 +13,9 @@ use crate::{
     MetricDesc, Pmid, RecordError, TextKind, TextTarget, Timestamp,
 };
 
+/// Least likeness of a name that is suggested, from 0 to 1, as in the commands.
+const MIN_LIKENESS: f64 = 0.75;
+
 /// One metric of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metric {
@@ -93,6 +96,20 @@ impl Metadata {
     /// metrics claim, the first in the file.
     pub fn metric_by_name(&self, name: &str) -> Option<&Metric> {
         self.metrics.get(*self.by_name.get(name)?)
+    }
+
+    /// Returns the name of the metric that is most like `wanted`, which may end in labels; `None` if
+    /// none is.
+    pub(crate) fn nearest_name(&self, wanted: &str) -> Option<String> {
+        let wanted = wanted.split('{').next().unwrap_or(wanted);
+        let mut nearest = (MIN_LIKENESS, None);
+        for name in self.by_name.keys() {
+            let likeness = strsim::normalized_damerau_levenshtein(wanted, name);
+            if likeness >= nearest.0 {
+                nearest = (likeness, Some(name));
+            }
+        }
+        nearest.1.map(|name| name.as_str().to_owned())
     }
 
     /// Returns names and metrics, sorted by name, of a metric and all below it: `kernel.all` gives

@@ -17,7 +17,6 @@ use super::over::ValuesOver;
 use super::two_moments::{TwoMoments, value_of};
 use super::{Decrease, MetricTrack, Replay, ReplaySelection, Sample, rate_between};
 use crate::analysis::growth::lifetime;
-use crate::analysis::series::nearest_name;
 use crate::scan::{MetricLabels, SelectedMetric, Selector, select_instances};
 use crate::{InDom, IndomHistory, InstanceId, MetricDesc, Pmid, Source, Timestamp, Value};
 
@@ -365,7 +364,7 @@ impl NameResolver for Names<'_, '_> {
     }
 
     fn nearest(&self, name: &str) -> Option<String> {
-        nearest_name(self.source.metadata(), name)
+        self.source.metadata().nearest_name(name)
     }
 
     fn desc(&self, name: &str) -> Option<MetricDesc> {
