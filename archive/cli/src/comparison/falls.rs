@@ -73,15 +73,17 @@ pub(super) fn read_falls(selection: &Selection<'_>, grid: &Grid) -> Result<Vec<F
             }
         }
     }
+    let mut places: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
+    for (place, metric) in selection.metrics().iter().enumerate() {
+        places.entry(cluster_of(metric.desc.pmid)).or_default().push(place);
+    }
     let mut falls = Vec::new();
     for ((cluster, _), (at, place)) in found {
         let Some(metric) = counters.metrics().get(place) else { continue };
-        let own = (0..).zip(selection.metrics());
-        let own = own.filter(|(_, metric)| cluster_of(metric.desc.pmid) == cluster);
         falls.push(Fall {
             at,
             program: program_of(&metric.name).to_owned(),
-            metrics: own.map(|(place, _)| place).collect(),
+            metrics: places.get(&cluster).cloned().unwrap_or_default(),
         });
     }
     Ok(falls)
