@@ -13,7 +13,8 @@
 //! | a damaged block | its own bytes, no others |
 //!
 //! A file without such a list, or with one that cannot be right, is decoded as a
-//! stream (`decompressed.rs`).
+//! stream (`decompressed.rs`). Of the one that was opened last, [`BlockCache`] also keeps the reader, so
+//! that the next question about it decodes nothing again.
 
 mod buffer;
 mod cache;
@@ -34,7 +35,7 @@ use super::decompressed::{MAX_XZ_MEMORY, most_decompressed};
 use crate::Compression;
 
 use buffer::Buffer;
-pub(crate) use cache::BlockCache;
+pub(crate) use cache::{BlockCache, SharedStream};
 pub(crate) use frames::seek_table;
 pub(crate) use reader::BlockFile;
 pub(crate) use xz::{CRC32, XzIndex, block_header};

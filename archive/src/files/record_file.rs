@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "compression")]
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -11,7 +13,7 @@ use nix::unistd::{Whence, lseek};
 
 use super::MAX_DAMAGE;
 #[cfg(feature = "compression")]
-use super::blocks::{BlockFile, BlockTable};
+use super::blocks::{BlockCache, BlockFile, BlockTable, SharedStream};
 #[cfg(feature = "compression")]
 use super::decompressed::Decompressed;
 use super::held::open;
@@ -57,7 +59,7 @@ enum ByteSource {
         len: u64,
     },
     #[cfg(feature = "compression")]
-    Compressed(Box<Decompressed>),
+    Compressed(SharedStream),
     #[cfg(feature = "compression")]
     Blocks(Box<BlockFile>),
 }
@@ -73,6 +75,11 @@ pub(crate) enum NextRecord {
         needed: u64,
         left: u64,
     },
+}
+
+#[cfg(feature = "compression")]
+fn lock(stream: &SharedStream) -> MutexGuard<'_, Decompressed> {
+    stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RecordFile {
@@ -107,8 +114,8 @@ impl RecordFile {
                     let blocks = BlockFile::new(file, table).map_err(io_error("stat", path))?;
                     ByteSource::Blocks(Box::new(blocks))
                 } else {
-                    let all = Decompressed::new(file, len, compression, is_index);
-                    ByteSource::Compressed(Box::new(all))
+                    let new = || Decompressed::new(file, len, compression, is_index);
+                    ByteSource::Compressed(BlockCache::shared().stream(&metadata, new))
                 }
             }
             #[cfg(not(feature = "compression"))]
@@ -143,8 +150,8 @@ impl RecordFile {
         match &mut self.source {
             ByteSource::Plain { len, .. } => Ok(len.saturating_sub(offset).min(most)),
             #[cfg(feature = "compression")]
-            ByteSource::Compressed(decompressed) => {
-                let found = decompressed.available(offset, least.min(end), most);
+            ByteSource::Compressed(stream) => {
+                let found = lock(stream).available(offset, least.min(end), most);
                 found.map_err(|source| self.decompress_error(source))
             }
             #[cfg(feature = "compression")]
@@ -268,8 +275,8 @@ impl RecordFile {
                 read.map_err(io_error("read", &self.path))
             }
             #[cfg(feature = "compression")]
-            ByteSource::Compressed(decompressed) => {
-                let read = decompressed.read_at(bytes, offset);
+            ByteSource::Compressed(stream) => {
+                let read = lock(stream).read_at(bytes, offset);
                 read.map_err(|source| self.decompress_error(source))
             }
             #[cfg(feature = "compression")]

@@ -1,6 +1,7 @@
 //! Decompressed blocks that may be asked for again.
 
 use std::collections::VecDeque;
+use std::fs::Metadata;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -8,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use super::BlockDecoder;
 use super::buffer::Buffer;
 use super::packed::{FileId, Packed};
+use crate::files::decompressed::Decompressed;
 
 /// The decompressed bytes held for all files of the process; a single block may exceed it.
 const CAPACITY: usize = 16 << 20;
@@ -25,11 +27,16 @@ const MAX_SPARES: usize = 2;
 pub(crate) struct BlockCache {
     entries: Mutex<CacheEntries>,
     most: usize,
+    /// The file without blocks that was opened last.
+    stream: Mutex<Option<(FileId, SharedStream)>>,
 }
+
+/// A file that is decoded from its start, and the bytes of it that are in memory.
+pub(crate) type SharedStream = Arc<Mutex<Decompressed>>;
 
 impl Default for BlockCache {
     fn default() -> Self {
-        Self { entries: Mutex::default(), most: MAX_ENTRIES }
+        Self { entries: Mutex::default(), most: MAX_ENTRIES, stream: Mutex::default() }
     }
 }
 
@@ -89,6 +96,27 @@ impl BlockCache {
     /// end in the next.
     pub(super) fn of_few() -> Self {
         Self { most: FEW, ..Self::default() }
+    }
+
+    /// Returns the reader of a file without blocks: that of the last time, if it is the same file and
+    /// nobody else reads it, or a new one.
+    pub(crate) fn stream(
+        &self,
+        metadata: &Metadata,
+        new: impl FnOnce() -> Decompressed,
+    ) -> SharedStream {
+        let id = FileId::new(metadata);
+        let mut last = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((last_id, stream)) = &*last
+            && *last_id == id
+            && Arc::strong_count(stream) == 1
+            && !stream.is_poisoned()
+        {
+            return Arc::clone(stream);
+        }
+        let stream = Arc::new(Mutex::new(new()));
+        *last = Some((id, Arc::clone(&stream)));
+        stream
     }
 
     /// Looks a block up, and makes it the most recently used.
@@ -265,5 +293,26 @@ mod tests {
     fn all_readers_of_a_process_have_one() {
         let held = BlockCache::shared();
         assert!(Arc::ptr_eq(&held, &BlockCache::shared()));
+    }
+
+    #[test]
+    fn reader_of_a_stream_that_nobody_uses_is_used_again() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let metadata = file.as_file().metadata().unwrap();
+        let cache = BlockCache::default();
+        let open = || {
+            let new = || {
+                let file = std::fs::File::open(file.path()).unwrap();
+                Decompressed::new(file, 0, crate::Compression::Gzip, false)
+            };
+            cache.stream(&metadata, new)
+        };
+        let first = open();
+        let second = open();
+        assert!(!Arc::ptr_eq(&first, &second));
+        let address = Arc::as_ptr(&second);
+        drop(second);
+        assert_eq!(Arc::as_ptr(&open()), address);
+        assert_eq!(Arc::as_ptr(&open()), address);
     }
 }
