@@ -32,6 +32,11 @@ const HOSTILE_NAME: &[u8] = b"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff";
 
 /// Writes an archive in which every text is hostile, also the name of its files.
 fn archive(directory: &Path) -> PathBuf {
+    archive_of(directory, 4)
+}
+
+/// Writes the same with records of so many seconds; from 20 s on the numbers are larger by 90.
+fn archive_of(directory: &Path, seconds: u32) -> PathBuf {
     let base = directory.join("given");
     let label = WriterLabel {
         pid: 1,
@@ -60,15 +65,16 @@ fn archive(directory: &Path) -> PathBuf {
         .help("hostile.events", HOSTILE)
         .numbered_instances(NAME, [(1, HOSTILE), (2, FORMULA)])
         .with_writer(more)
-        .rows((0..4).map(|second: u32| {
+        .rows((0..seconds).map(|second: u32| {
             let string = [HOSTILE.as_bytes(), b"\xff\xfe"].concat();
             let string = if second == 0 { FORMULA.into() } else { string };
             let mut array = EventArrayBuilder::new();
             array.record(at(second), EventFlags::POINT).unwrap();
             array.parameter(pmid(4), Value::String(HOSTILE.as_bytes())).unwrap();
+            let level = second + if second < 20 { 1 } else { 91 };
             let values = [
-                (format!("{NAME}[1]"), (second + 1).into()),
-                (format!("{NAME}[2]"), (second + 2).into()),
+                (format!("{NAME}[1]"), level.into()),
+                (format!("{NAME}[2]"), (level + 1).into()),
                 ("hostile.text".to_owned(), string.into()),
                 ("hostile.events".to_owned(), Cell::from(array.finish())),
             ];
@@ -131,7 +137,7 @@ fn printed(base: &Path, command: &str, options: &[&str]) -> String {
 }
 
 /// The lines of the commands that read, each with text that its output must have.
-const READERS: [(&str, &[&str], &str); 16] = [
+const READERS: [(&str, &[&str], &str); 18] = [
     ("info", &[], r"x\x1b[2J\x07\x0d\x0a\xc2\x9b2J\x7f\xe2\x80\xae"),
     ("metrics", &["--all"], r"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff"),
     ("metrics", &["--names"], r"hostile.\x1b[2J\xc2\x9b\xe2\x80\xae=1\xff"),
@@ -146,6 +152,8 @@ const READERS: [(&str, &[&str], &str); 16] = [
     ("summary", &["hostile"], r"x\x1b[2J"),
     ("summary", &["hostile", "--format", "csv"], r"x\x1b[2J"),
     ("plot", &["hostile"], r"x\x1b[2J"),
+    ("explain", &["hostile", "-S", "0s"], r"x\x1b[2J"),
+    ("compare", &["hostile", "--all", "--before", "0s..19s", "--after", "20s..39s"], r"x\x1b[2J"),
     ("follow", &["hostile", "-S", "0s", "-s", "3"], r"x\x1b[2J"),
     ("check", &["--notes"], ""),
 ];
@@ -153,7 +161,7 @@ const READERS: [(&str, &[&str], &str); 16] = [
 #[test]
 fn no_command_prints_what_is_not_printable_of_a_hostile_archive() {
     let scratch = Scratch::new();
-    let base = archive(scratch.path());
+    let base = archive_of(scratch.path(), 40);
     for (command, options, shown) in READERS {
         // Only the time zone is wrong: commands say so.
         let zone = ["-Z", "UTC"];

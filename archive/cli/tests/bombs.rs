@@ -14,7 +14,7 @@ use wait4::{ResUse, Wait4 as _};
 #[cfg(feature = "view")]
 use crate::view_server::Server;
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 18] = [
     &["info"],
     &["dump", "-a"],
     &["dump", "-r"],
@@ -23,6 +23,8 @@ const COMMANDS: [&[&str]; 16] = [
     &["report", "a"],
     &["summary", "a"],
     &["plot", "a"],
+    &["explain", "a"],
+    &["compare", "--before", "0s..30s", "--after", "30s..60s"],
     &["snapshot", "-o", "new.html"],
     &["follow", "-s", "1"],
     &["extract", "-o", "new"],

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use test_archives::Builder;
 
-const COMMANDS: [&[&str]; 17] = [
+const COMMANDS: [&[&str]; 19] = [
     &["info"],
     &["metrics"],
     &["metrics", "--names"],
@@ -20,6 +20,8 @@ const COMMANDS: [&[&str]; 17] = [
     &["report", "a"],
     &["summary", "a"],
     &["plot", "a"],
+    &["explain"],
+    &["compare", "--before", "0s..30s", "--after", "30s..60s"],
     &["follow", "-s", "1"],
     &["extract", "-o", "new"],
     &["reduce", "-o", "new"],
