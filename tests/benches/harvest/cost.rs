@@ -96,18 +96,24 @@ impl Cost {
     }
 }
 
-/// Returns how long after the multiples of the interval the records were taken. The first is
-/// taken as soon as possible, the last when the agent is stopped.
+/// The cluster of the agent's own metrics, which has its events.
+const AGENT: u32 = 0;
+
+/// Returns how long after the multiples of the interval samples were taken. The first is taken as
+/// soon as possible, the last when the agent is stopped; events have records of their own.
 pub(crate) fn lateness(base: &Path, interval: Duration) -> Option<Vec<Duration>> {
     let archive = Archive::open(base).ok()?;
     let mut late = Vec::new();
     let mut records = archive.records().ok()?;
     while let Some(record) = records.next().ok()? {
+        if record.value_sets().all(|set| set.is_empty() || set.pmid().cluster() == AGENT) {
+            continue;
+        }
         let past = record.timestamp().as_nanos().rem_euclid(interval.as_nanos() as i128);
         late.push(Duration::from_nanos(past as u64));
     }
-    // Prologue, first record, and what was due while that was made.
-    late.drain(..late.len().min(3));
+    // The first sample, and what was due while that was made.
+    late.drain(..late.len().min(2));
     late.pop();
     Some(late)
 }
