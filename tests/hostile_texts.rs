@@ -35,7 +35,7 @@ fn archive(directory: &Path) -> PathBuf {
     archive_of(directory, 4)
 }
 
-/// Writes the same with records of so many seconds; from 20 s on the numbers are larger by 90.
+/// Writes such an archive with a record per second; from 20 s on its numbers are 90 higher.
 fn archive_of(directory: &Path, seconds: u32) -> PathBuf {
     let base = directory.join("given");
     let label = WriterLabel {

@@ -502,7 +502,7 @@ fn differences_between_base_runs_are_no_news() {
     assert_eq!(number(&json, "rate shop.requests[order]")["verdict"], "higher", "{json}");
 }
 
-/// Writes a run whose requests have each code so many times a second; a code of 0 is never logged.
+/// Writes a run with a rate of requests for each code; a rate of 0 leaves the code out.
 fn run_of_codes(name: &str, seed: u64, codes: [u64; 2]) -> TestArchive {
     let mut random = Shop { seed, ..BASE };
     let mut totals = [0; 2];

@@ -254,8 +254,8 @@ impl Envelope {
         Self::read_or_end(selection, grid, options, mode).map(|(envelope, _)| envelope)
     }
 
-    /// Reads like [`read`](Self::read), but past damage, in whose place is a mark. Returns also what
-    /// was lost in the window.
+    /// Reads as [`read`](Self::read) does, but skips damaged parts and puts a mark in their place.
+    /// Also returns what was lost in the window.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ use condition::{Condition, Outcome};
 
 /// Limit on the metrics listed as present on one side only.
 const MAX_LISTED: usize = 5;
-/// Limit on the numbers listed for which conditions hold, or are undecided.
+/// Limit on the listed numbers whose conditions hold or are undecided.
 const MAX_OUTCOMES: usize = 10;
 /// Limit on the restarts, gaps and warm-ups listed for a run.
 const MAX_EXCLUDED: usize = 5;
@@ -79,8 +79,8 @@ pub(crate) struct Arguments {
     warm_up: String,
 
     /// Exit with status 1 if a number changed significantly and by more than this; may be repeated:
-    /// "p99(mmv.shop.latency) > +5%", "rate(mmv.shop.requests{code='500'}) > +10%". A number that
-    /// may have changed so much, which the runs cannot tell, is named on standard error
+    /// "p99(mmv.shop.latency) > +5%", "rate(mmv.shop.requests{code='500'}) > +10%". Conditions
+    /// that the runs cannot decide are named on standard error
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
 
@@ -127,7 +127,7 @@ impl Run {
     }
 }
 
-/// Compares the last run with the others, of histograms also the quantiles of these ranks.
+/// Compares the last run with the others. `ranks` are further quantiles of histograms.
 pub(crate) fn compare_last(runs: &[Run], ranks: &[f64]) -> Comparison {
     let Some((new, bases)) = runs.split_last() else { return Comparison::default() };
     let bases: Vec<&ObservedRun> = bases.iter().map(|run| &run.observed).collect();

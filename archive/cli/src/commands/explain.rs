@@ -34,7 +34,7 @@ const DEFAULT_WINDOW: &str = "1h";
 const AROUND: Duration = Duration::from_secs(15 * 60);
 /// Limit on the series, buckets included, which take 12 kB of memory each.
 const MAX_SERIES: usize = 100_000;
-/// The columns of the first line, which is broken if it is longer.
+/// Width at which the first line is broken.
 const WIDTH: usize = 80;
 /// Limits on the lines of text of each kind: one screen in all.
 const MAX_CHANGES: usize = 12;

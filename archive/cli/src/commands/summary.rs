@@ -358,7 +358,7 @@ impl Arguments {
         self.is_for_people() && !self.exact && self.precision.is_none()
     }
 
-    /// Returns the quantiles that are shown of histograms, that of the order among them.
+    /// Returns the quantiles shown for histograms, including the one to sort by.
     fn ranks(&self) -> Vec<f64> {
         let mut ranks = if self.quantile.is_empty() {
             histograms::DEFAULT_QUANTILES.to_vec()

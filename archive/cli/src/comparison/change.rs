@@ -80,7 +80,7 @@ pub(crate) struct Comparison {
     pub(crate) one_sided: Vec<(Side, String, Option<Arc<str>>)>,
 }
 
-/// Compares a run with others, of histograms also the quantiles of these ranks.
+/// Compares a run with others. `ranks` are further quantiles of histograms.
 pub(crate) fn compare(bases: &[&ObservedRun], new: &ObservedRun, ranks: &[f64]) -> Comparison {
     let mut ranks = [&RANKS, ranks].concat();
     ranks.sort_by(f64::total_cmp);
@@ -522,8 +522,8 @@ mod tests {
         }
     }
 
-    /// Compares two halves of `seconds` each of 100 stationary processes, some times. Returns how
-    /// often any of them is found to differ.
+    /// Compares the two halves, of `seconds` each, of 100 stationary processes. Returns in how many
+    /// of the comparisons any of them differs.
     fn false_alarms(process: Process, seconds: usize, comparisons: u64) -> usize {
         let mut noise = Noise(seconds as u64);
         let mut alarms = 0;

@@ -18,7 +18,7 @@ const MIN_RESTART_RATIO: f64 = 3.0;
 const MAX_PAUSE: f64 = 4.0;
 /// Limit on the score of restarts.
 const RESTART_SCORE: f64 = 100.0;
-/// Distances between values, usual ones, in which at least two values are missing.
+/// A gap of this many usual distances lacks at least two values.
 const MIN_ABSENT: usize = 3;
 /// Share of distances like the median from which a program counts as logged regularly.
 const MIN_REGULAR: f64 = 0.9;

@@ -103,8 +103,8 @@ pub(crate) struct Lifetimes {
     gaps: Gaps,
 }
 
-/// The lifetimes of the instances of a domain. Those who ask for a span look at the instances
-/// that died in it or later: a domain of a busy program has hundreds of thousands that did not.
+/// The lifetimes of the instances of a domain. Searches of a span skip the instances that died
+/// before it, of which the domain of a busy program has hundreds of thousands.
 #[derive(Debug, Clone, Default)]
 struct DomainLives {
     of: HashMap<InstanceId, Lifetime>,

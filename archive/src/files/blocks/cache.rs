@@ -98,8 +98,8 @@ impl BlockCache {
         Self { most: FEW, ..Self::default() }
     }
 
-    /// Returns the reader of a file without blocks: that of the last time, if it is the same file and
-    /// nobody else reads it, or a new one.
+    /// Returns a reader of a file without blocks: the kept one if it reads this file and is not in
+    /// use, otherwise a new one.
     pub(crate) fn stream(
         &self,
         metadata: &Metadata,

@@ -179,7 +179,7 @@ const AGGREGATES: [(&str, Function); 5] = [
     ("count", Function::Count),
 ];
 
-/// What people write who know the functions of PromQL, and what has that meaning here.
+/// Functions of PromQL and their equivalents here.
 const OF_PROMQL: [(&str, &str); 9] = [
     ("histogram_quantile", "p99(NAME)"),
     ("increase", "delta(NAME)"),
