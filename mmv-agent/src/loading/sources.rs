@@ -246,9 +246,9 @@ impl Sources {
         let mut turn = 0;
         let mut more = false;
         for (name, bytes) in &due {
-            let needed = bytes + BYTES_OF_OPENING;
+            let needed = bytes.saturating_add(BYTES_OF_OPENING);
             // The first file is read whatever its size.
-            if turn > 0 && turn + needed > longest {
+            if turn > 0 && needed.saturating_add(turn) > longest {
                 more = true;
                 break;
             }
@@ -259,7 +259,7 @@ impl Sources {
                 self.reject(name, &reason, false, now, reporter);
                 continue;
             }
-            turn += needed;
+            turn = needed.saturating_add(turn);
             match self.open(name, &mut usage, now, reporter) {
                 Ok((source, contents)) => {
                     names.insert(source.id, name.clone());
