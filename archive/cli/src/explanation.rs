@@ -40,7 +40,8 @@ use distribution::{distance_significance, distribution_distance};
 use onset::{Onset, fit_onset, fit_step};
 use programs::unmeasured;
 pub(crate) use programs::{Event, Unmeasured, read_events, restart_loops};
-use tracks::{Subject, Track, fill_before_appearance};
+pub(crate) use tracks::fill_before_appearance;
+use tracks::{Subject, Track};
 
 /// The columns of the window and of the time before it.
 pub(crate) const COLUMNS: u32 = 480;

@@ -623,6 +623,29 @@ def incident(browser):
         page.close()
 
 
+def others(browser):
+    """The program that changed is the first one, and the endpoint that did has the first heat map."""
+    for scheme, width in [("light", 1440), ("dark", 1440), ("light", 800), ("dark", 800)]:
+        page = opened(browser, scheme, width)
+        headings = [one[2:] for one in page.locator("#charts h2 button").all_inner_texts()]
+        check(headings == ["mmv.jobs", "mmv.billing", "mmv.api", "mmv.agent"], f"most changed first: {headings}")
+        shown = page.evaluate("page.view.shown.slice(0, 5).map(({role, name}) => role + ' ' + name)")
+        expected = ["rate mmv.jobs.requests", "errors mmv.jobs.failures", "latency mmv.jobs.latency p99", "saturation mmv.jobs.queue.depth", " mmv.jobs.latency[endpoint=/submit]"]
+        check(shown == expected, f"the slow endpoint next to its quantile: {shown}")
+        below = page.evaluate("page.figures.slice(0, 4).filter(({element}) => element.getBoundingClientRect().bottom > innerHeight).length")
+        check(below == 0, f"the incident is in the first screen of {width} pixels")
+        top = page.evaluate("page.figures[4].canvas.getBoundingClientRect().top")
+        check(top < 800, f"and the heat map begins in it: {top}")
+        before, during = page.evaluate(AT, [1, "", [60.5, 105.5]])
+        check((before, round(during)) == (0, 40), f"its failures: {before} {during}")
+        page.screenshot(path=directory / f"{part}-{scheme}-{width}.png")
+        names = settled(page)["shown"]
+        page.reload()
+        until(page, "Boolean(globalThis.page && !globalThis.page.waiting)")
+        check(settled(page)["shown"] == names, "the order is the same again")
+        page.close()
+
+
 def changes(page, name):
     """The button orders the charts as `explain` does, and gives them back."""
     before = settled(page)["shown"]
@@ -740,7 +763,7 @@ with sync_playwright() as playwright:
         args=["--no-sandbox", "--disable-gpu", "--no-zygote"],
         env=environment,
     )
-    parts = dict(pictures=pictures, live=live, incident=incident, **{"incident-file": incident}, shop=shop, grows=grows, measure=measure, truncated=truncated, fortnight=fortnight)
+    parts = dict(pictures=pictures, live=live, incident=incident, **{"incident-file": incident, "others-file": others}, others=others, shop=shop, grows=grows, measure=measure, truncated=truncated, fortnight=fortnight)
     parts.get(part, compares if part.startswith("compared") else shop)(chromium)
     chromium.close()
 print("\n".join(problems))

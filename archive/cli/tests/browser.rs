@@ -97,6 +97,17 @@ fn an_incident_is_in_the_first_screen_without_typing() {
 
 #[test]
 #[ignore = "needs the browser that ci/browser fetches"]
+fn the_program_with_an_incident_is_the_first_of_several() {
+    let Some(browser) = browser() else { return };
+    let (_directory, base) = incident::jobs_among_others();
+    let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
+    drive(&browser, server.address(), "others");
+    let page = snapshot(&[base.to_str().unwrap(), "-Z", "UTC"], "others-file");
+    drive(&browser, &page, "others-file");
+}
+
+#[test]
+#[ignore = "needs the browser that ci/browser fetches"]
 fn the_last_day_of_two_weeks_is_shown_first() {
     let Some(browser) = browser() else { return };
     // Five minutes of an incident, three hours before the end.

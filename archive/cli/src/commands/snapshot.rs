@@ -16,6 +16,7 @@ use crate::left_out::check_whole_set;
 use crate::options::{GapOptions, SidesArgument};
 use crate::page::header::{Header, events};
 use crate::page::heat::{Histogram, Reading, maps, take_histograms};
+use crate::page::movement::movements;
 use crate::page::payload::{Frame, Payload};
 use crate::page::series::EnvelopeNames;
 use crate::page::sides::{Side, Sides};
@@ -96,11 +97,13 @@ impl Arguments {
         let header = Header::new(sides, &selections, (window, zone));
         let mut all_events = Vec::new();
         let mut heats = Vec::new();
+        let mut all_movements = Vec::new();
         for (place, (side, histograms)) in sides.iter().zip(&histograms).enumerate() {
             all_events.extend(events(place, side, window, &|| true)?.unwrap_or_default());
             heats.extend(self.heats((place, side), histograms, window)?);
+            all_movements.extend(movements(place, side, sides.selection(side), window)?);
         }
-        let frame = Frame { header, events: all_events, heats };
+        let frame = Frame { header, events: all_events, heats, movements: all_movements };
         let most = columns_for(&selections);
         let mut columns = most;
         loop {

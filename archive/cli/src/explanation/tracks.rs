@@ -28,7 +28,7 @@ pub(super) struct Track {
 
 /// An instance that had no value before a column, although others of its metric had.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Appearance {
+pub(crate) struct Appearance {
     pub(super) name: SeriesName,
     pub(super) column: usize,
 }
@@ -139,7 +139,7 @@ impl Track {
 
 /// Sets counters to 0 before their instance appeared, where other instances of the metric have
 /// values, and returns the instances that appeared.
-pub(super) fn fill_before_appearance(run: &mut ObservedRun) -> Vec<Appearance> {
+pub(crate) fn fill_before_appearance(run: &mut ObservedRun) -> Vec<Appearance> {
     let mut present: BTreeMap<String, Vec<ColumnSums>> = BTreeMap::new();
     for ((metric, _), series) in &run.series {
         let all = present.entry(metric.clone()).or_default();

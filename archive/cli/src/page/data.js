@@ -100,7 +100,7 @@ function decoded(series) {
 // archives, or what a histogram counted in one.
 class Chart {
   constructor(name, metric, more) {
-    Object.assign(this, { name, metric, base: null, source: null, only: null, parts: null, role: '', branch: '', other: 0, histogram: null, heat: null, side: 0 }, more);
+    Object.assign(this, { name, metric, base: null, source: null, only: null, parts: null, role: '', branch: '', movement: 0, other: 0, histogram: null, heat: null, side: 0 }, more);
     // What is known of a window, and of all the time: of rates, and of other values.
     this.tiles = { rate: null, plain: null };
     this.whole = { rate: null, plain: null };
@@ -108,9 +108,9 @@ class Chart {
 
   // Takes over what a newer header says of the same chart. Values are of other metrics if an
   // archive has it under another PMID.
-  become({ metric, base, source, only, parts, role, branch, other, histogram, side, instances, about, text }) {
+  become({ metric, base, source, only, parts, role, branch, movement, other, histogram, side, instances, about, text }) {
     const isSame = metric.of.join() === this.metric.of.join();
-    Object.assign(this, { metric, base, source, only, parts, role, branch, other, histogram, side, instances, about, text });
+    Object.assign(this, { metric, base, source, only, parts, role, branch, movement, other, histogram, side, instances, about, text });
     if (!isSame) this.tiles = { rate: null, plain: null };
     if (!isSame) this.whole = { rate: null, plain: null };
     return this;
@@ -187,8 +187,9 @@ function branchOf(name) {
 // The agent and pmcd.
 const isMachinery = (branch) => branch === 'mmv.agent' || branch === 'pmcd';
 
-// The charts by group: programs first, the agent and pmcd last; in each what it counts, what
-// fails, how long it takes and how full it is, then its histograms, then the rest.
+// The charts by group: programs first, those that moved most before the others, the agent and pmcd
+// last; in each what it counts, what fails, how long it takes and how full it is, then the histograms
+// that moved, then what else did, then the rest.
 function inGroups(charts) {
   const groups = new Map();
   for (const chart of charts) {
@@ -197,14 +198,18 @@ function inGroups(charts) {
     groups.get(chart.branch).push(chart);
   }
   const weight = (branch) => (isMachinery(branch) ? 2 : branch.startsWith('mmv.') ? 0 : 1);
-  const names = [...groups.keys()].sort((a, b) => weight(a) - weight(b));
-  return names.flatMap((branch) => {
-    const own = groups.get(branch), histograms = own.filter((chart) => chart.histogram);
+  const all = [...groups].map(([branch, own]) => {
+    const histograms = own.filter((chart) => chart.histogram);
     const signals = isMachinery(branch) ? [] : signalsOf(branch, own.filter((chart) => !chart.base));
     histograms.sort((a, b) => (a.name < b.name ? -1 : 1));
+    const place = ({ movement, histogram }) => (movement ? (histogram ? 2 : 1) : 0);
     const rest = [...histograms, ...own.filter((chart) => !chart.histogram)];
-    return [...new Set([...signals, ...rest])];
+    rest.sort((a, b) => place(b) - place(a) || b.movement - a.movement);
+    const charts = [...new Set([...signals, ...rest])];
+    const most = charts.reduce((most, chart) => Math.max(most, chart.movement), 0);
+    return { charts, weight: weight(branch), movement: signals.reduce((sum, chart) => sum + chart.movement, most) };
   });
+  return all.sort((a, b) => a.weight - b.weight || b.movement - a.movement).flatMap((group) => group.charts);
 }
 
 function signalsOf(branch, charts) {
@@ -228,8 +233,8 @@ function signalsOf(branch, charts) {
 function withCodes(counters) {
   const source = counters.find((chart) => [...chart.instances].some((name) => FAILED_CODE.test(name)));
   if (!source) return null;
-  const { metric, about, instances, text } = source;
-  return new Chart(source.name + ' with code 5xx', metric, { source, only: FAILED_CODE, about, instances, text });
+  const { metric, about, instances, text, movement } = source;
+  return new Chart(source.name + ' with code 5xx', metric, { source, movement, only: FAILED_CODE, about, instances, text });
 }
 
 // The highest quantiles of a histogram with several instances in one chart.
@@ -238,7 +243,8 @@ function together99(chart, histograms) {
   const parts = histograms.filter((one) => one.histogram.name === name && one.side === side);
   if (parts.length < 2) return chart;
   const { metric, about, text } = chart, instances = new Set(parts.map((one) => one.histogram.instance));
-  return new Chart(name + ' p99', metric, { parts, histogram: { ...chart.histogram, instance: undefined }, side, about, text, instances });
+  const movement = Math.max(...parts.map((part) => part.movement));
+  return new Chart(name + ' p99', metric, { parts, movement, histogram: { ...chart.histogram, instance: undefined }, side, about, text, instances });
 }
 
 const shortName = (chart) => (chart.branch ? chart.name.slice(chart.branch.length + 1) : chart.name);
@@ -251,8 +257,11 @@ function chartsOf(data) {
     names.set(name, (names.get(name) ?? 0) + 1);
     return names.get(name) > 1 ? name + ' #' + names.get(name) : name;
   };
+  const key = (side, name, instance) => [side, name, instance].join('\n');
+  const moved = new Map((data.movements ?? []).map((one) => [key(one.side, one.name, one.instance), one.size]));
   for (const metric of data.metrics) {
-    const chart = new Chart(unique(metric.name), metric);
+    const movement = Math.max(...metric.of.map((pmid, side) => moved.get(key(side, metric.name)) ?? 0));
+    const chart = new Chart(unique(metric.name), metric, { movement });
     charts.push(chart);
     metric.of.forEach((pmid, side) => {
       if (pmid !== null) byMetric.set(side + ':' + pmid, chart);
@@ -260,7 +269,7 @@ function chartsOf(data) {
     const sides = data.sides.map((_, side) => side).filter((side) => metric.of[side] !== null);
     for (const side of sides.slice(1)) {
       const name = chart.name + ' (' + data.sides[side].name + ' - ' + data.sides[sides[0]].name + ')';
-      charts.push(new Chart(name, metric, { base: chart, other: side, side: sides[0] }));
+      charts.push(new Chart(name, metric, { base: chart, movement, other: side, side: sides[0] }));
     }
   }
   for (const histogram of data.histograms) {
@@ -268,7 +277,8 @@ function chartsOf(data) {
     const side = data.sides.length > 1 ? ' (' + data.sides[histogram.side].name + ')' : '';
     const metric = { help: histogram.help, units: histogram.units, rate_units: null, semantics: 'histogram', of: [] };
     const heat = histogram.cells ? histogram : null;
-    charts.push(new Chart(unique(histogram.name + instance + side), metric, { histogram, heat, side: histogram.side, start: data.start }));
+    const movement = moved.get(key(histogram.side, histogram.name, histogram.instance)) ?? 0;
+    charts.push(new Chart(unique(histogram.name + instance + side), metric, { histogram, heat, movement, side: histogram.side, start: data.start }));
   }
   return inGroups(data.series ? withSeries(data, charts, byMetric) : withNames(data, charts, byMetric));
 }

@@ -21,7 +21,11 @@ class Feed {
   async begin() {
     const { now, header } = await (await this.ask('header', {})).json();
     this.generation = now.generation;
-    this.page = new Page(this.prepared(header, now.end), this);
+    const data = this.prepared(header, now.end);
+    // Charts keep their places afterwards.
+    const shown = windowOf(new URLSearchParams(location.hash.slice(1)), data, true);
+    data.movements = await this.ask('movements', shown).then((answer) => answer.json()).catch(() => []);
+    this.page = new Page(data, this);
     globalThis.page = this.page;
     this.problem = now.problem;
     this.say();

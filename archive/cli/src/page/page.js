@@ -74,9 +74,9 @@ class Page {
   // Other metrics or instances. Charts that are known stay the same objects: questions about
   // them may be on their way, and one may be dragged.
   renew(data) {
-    const { view } = this, { end, span } = this.data;
+    const { view } = this, { end, span, movements } = this.data;
     const known = new Map(this.charts.map((chart) => [chart.name, chart])), now = new Map();
-    this.data = Object.assign(data, { end, span });
+    this.data = Object.assign(data, { end, span, movements });
     this.charts = chartsOf(data).map((chart) => {
       const own = known.get(chart.name)?.become(chart) ?? chart;
       now.set(chart, own);
@@ -202,13 +202,9 @@ class Page {
   readAddress() {
     const { data, view } = this;
     const address = new URLSearchParams(location.hash.slice(1));
-    const number = (name) => (address.has(name) && Number.isFinite(Number(address.get(name))) ? Number(address.get(name)) : null);
-    const from = number('from'), to = number('to'), at = number('at');
-    // A server has years of data, and an incident of minutes is a pixel of them: it shows the last day
-    // first. A file has what somebody chose.
-    const opening = this.feed && to === null ? Math.max(0, data.span - OPENING) : 0;
-    view.from = from === null ? opening : from - data.start;
-    view.to = to === null ? data.span : to - data.start;
+    const number = (name) => numberIn(address, name);
+    const at = number('at');
+    Object.assign(view, windowOf(address, data, this.feed));
     view.cursor = at === null ? null : at - data.start;
     view.raw = address.get('raw') === '1';
     view.top = Math.min(50, Math.max(1, Math.round(number('top') ?? 6)));
@@ -652,6 +648,19 @@ class Page {
       this.zoom(event.deltaY < 0 ? 0.8 : 1.25, timeAt(event.offsetX));
     }, { passive: false });
   }
+}
+
+function numberIn(address, name) {
+  const number = Number(address.get(name));
+  return address.has(name) && Number.isFinite(number) ? number : null;
+}
+
+// The window of an address. A server has years of data, and an incident of minutes is a pixel of
+// them: it shows the last day first. A file has what somebody chose.
+function windowOf(address, data, isLive) {
+  const from = numberIn(address, 'from'), to = numberIn(address, 'to');
+  const opening = isLive && to === null ? Math.max(0, data.span - OPENING) : 0;
+  return { from: from === null ? opening : from - data.start, to: to === null ? data.span : to - data.start };
 }
 
 // What `explain` says of a change.

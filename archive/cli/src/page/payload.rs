@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 8 | `MMVSNAP1` |
 //! | 4 | length of the header |
-//! | | the header, JSON: archives, metrics, series, events, marks, heat maps; then blanks up to a multiple of 8 bytes |
+//! | | the header, JSON: archives, metrics, series, events, marks, heat maps, movements; then blanks up to a multiple of 8 bytes |
 //! | 16 each | the least and the greatest value of each 64 columns of each series, doubles |
 //! | 4 each | of each column of each series its minimum and maximum between those of its 64 columns, from 0 to 65535: all minima of a series, then all maxima |
 //! | 2 each | of each column of each series its mean between its bounds, from 0 to 255; then flags: 1 it has values, 2 it is joined to the one before, 4 something was observed in it |
@@ -21,6 +21,7 @@ use serde::Serialize;
 use super::gzip::{self, GzipPart};
 use super::header::{Event, Header};
 use super::heat::Heat;
+use super::movement::Movement;
 use super::numbers;
 use super::series::{self, EnvelopeNames, SeriesHeader, is_drawn};
 use crate::Failure;
@@ -35,6 +36,7 @@ struct PayloadHeader<'p> {
     header: &'p Header,
     events: &'p [Event],
     heats: &'p [Heat],
+    movements: &'p [Movement],
     columns: u32,
     /// The side and the time.
     marks: &'p [(usize, f64)],
@@ -58,6 +60,7 @@ pub(crate) struct Frame {
     pub(crate) header: Header,
     pub(crate) events: Vec<Event>,
     pub(crate) heats: Vec<Heat>,
+    pub(crate) movements: Vec<Movement>,
 }
 
 /// The numbers of all series, in 6 bytes per column before they are compressed.
@@ -100,9 +103,10 @@ impl<'f> Payload<'f> {
     /// Returns the whole payload, compressed.
     pub(crate) fn compressed(self) -> Result<Vec<u8>, Failure> {
         let Self { frame, columns, marks, series, numbers } = self;
-        let Frame { header, events, heats } = frame;
-        let whole =
-            PayloadHeader { header, events, heats, columns, marks: &marks, series: &series };
+        let Frame { header, events, heats, movements } = frame;
+        let marks = &marks;
+        let series = &series;
+        let whole = PayloadHeader { header, events, heats, movements, columns, marks, series };
         let json =
             serde_json::to_vec(&whole).map_err(|error| Failure::Output(io::Error::other(error)))?;
         let head = numbers::head(*b"MMVSNAP1", &json)

@@ -20,6 +20,7 @@ use crate::commands::explain::WindowChanges;
 use crate::comparison::RunOptions;
 use crate::page::header::events;
 use crate::page::heat::{Histogram, Reading, maps};
+use crate::page::movement::movements;
 use crate::page::series::{self, EnvelopeNames};
 use crate::page::sides::Side;
 use crate::page::tile::Tile;
@@ -67,6 +68,7 @@ pub(super) fn answer(archives: &Archives, question: &Question, go_on: GoOn<'_>) 
         }
         Question::Heat { metrics, span } => request.heat(metrics, *span),
         Question::Events { span } => request.events(*span),
+        Question::Movements { span } => request.movements(*span),
         Question::Changes { span } => request.changes(*span),
         Question::Sample { metrics, at, forward } => request.sample(metrics, *at, *forward),
     }
@@ -184,6 +186,19 @@ impl<'r> Request<'r> {
         for (place, side) in self.opened.sides.iter().enumerate() {
             let Some(found) = events(place, side, window, self.go_on)? else { return Ok(None) };
             all.extend(found);
+        }
+        json(&all)
+    }
+
+    fn movements(&self, span: Span) -> Answer {
+        let window = self.window(span);
+        let sides = &self.opened.sides;
+        let mut all = Vec::new();
+        for (place, side) in sides.iter().enumerate() {
+            all.extend(movements(place, side, sides.selection(side), window)?);
+            if !(self.go_on)() {
+                return Ok(None);
+            }
         }
         json(&all)
     }

@@ -37,6 +37,8 @@ pub(super) enum Question {
     Heat { metrics: Vec<SideMetric>, span: Span },
     /// The events in a span of time.
     Events { span: Span },
+    /// How much each metric moves in a span of time.
+    Movements { span: Span },
     /// What changed in a span of time, or what differs there between archives.
     Changes { span: Span },
     /// The next or former sample.
@@ -59,6 +61,7 @@ impl Question {
             },
             "heat" => Self::Heat { metrics: pairs.metrics()?, span: pairs.span()? },
             "events" => Self::Events { span: pairs.span()? },
+            "movements" => Self::Movements { span: pairs.span()? },
             "changes" => Self::Changes { span: pairs.span()? },
             "sample" => Self::Sample {
                 metrics: pairs.metrics()?,
@@ -138,6 +141,7 @@ mod tests {
             ("columns", "from=0&to=60&columns=9&raw=0"),
             ("events", "from=60&to=0"),
             ("changes", "from=60&to=0"),
+            ("movements", "from=60&to=0"),
             ("events", "from=NaN&to=1"),
             ("events", "from=0&to=1e300"),
             ("events", "from=0&to=inf"),
