@@ -52,7 +52,8 @@ pub(crate) struct Growing {
 impl Growing {
     pub(crate) fn new(
         options: &RegistryBuilder,
-        identity: (FileIdentity, Clusters),
+        identity: FileIdentity,
+        clusters: Clusters,
     ) -> Result<Self, Error> {
         if let Some(pinned) = options.pinned.filter(|pinned| *pinned != Version::V3) {
             return Err(Error::Version {
@@ -63,7 +64,7 @@ impl Growing {
             });
         }
         let sections = Sections::new(&options.name, options.capacity)?;
-        let state = State::new(identity, sections, options.lenient)?;
+        let state = State::new(identity, clusters, sections, options.lenient)?;
         Ok(Self { state: RwLock::new(state), announce_interval: options.announce_interval })
     }
 

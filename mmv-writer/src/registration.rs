@@ -142,7 +142,8 @@ pub(crate) struct Prepared {
 
 impl<S: Store> Registrations<S> {
     pub(crate) fn new(
-        (mut first, clusters): (FileIdentity, Clusters),
+        mut first: FileIdentity,
+        clusters: Clusters,
         settings: S::Settings,
         pinned: Option<Version>,
         lenient: bool,

@@ -154,14 +154,15 @@ impl Drop for Keeper {
 impl Registry {
     /// Creates the file, and publishes it unless it is sealed.
     pub(crate) fn create(options: RegistryBuilder) -> Result<Self, Error> {
-        let identity = options.identity()?;
-        let planned_path = identity.0.path.clone();
+        let (identity, clusters) = options.identity()?;
+        let planned_path = identity.path.clone();
         let publication = OnceLock::new();
         let engine = if options.sealed {
-            let registrations = Registrations::new(identity, (), options.pinned, options.lenient)?;
+            let registrations =
+                Registrations::new(identity, clusters, (), options.pinned, options.lenient)?;
             Engine::Sealed(Box::new(Mutex::new(Sealed::Filling(Box::new(registrations)))))
         } else {
-            let growing = Growing::new(&options, identity)?;
+            let growing = Growing::new(&options, identity, clusters)?;
             if let Some(published) = growing.read().published() {
                 let _ = publication.set(Publication::new(published));
                 remove_stale(published.path(), &[]);

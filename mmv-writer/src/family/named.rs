@@ -36,8 +36,8 @@ impl<H: Handle + Clone> NamedFamily<H> {
         let handles = Arc::new(HandleIndex::new());
         let removing = Arc::downgrade(&handles);
         let removing: Weak<dyn RemoveHandle> = removing;
-        let on = (indom_id, indom.registered());
-        let id = files.change(|state| state.add_family(spec, on, removing, 0))?;
+        let indom = indom.registered();
+        let id = files.change(|state| state.add_family(spec, indom_id, indom, removing, 0))?;
         Ok(Self { kept, files: Arc::clone(files), id, handles })
     }
 

@@ -412,9 +412,9 @@ impl LiveFile {
         let used = self.used[part as usize] as usize;
         let bytes = part.kind().entry_bytes(Version::V3);
         let words = self.segment.strip((start + field) as usize, bytes, used);
-        let words = words.iter().flat_map(CellStrip::iter).zip(0..);
-        let found = words.filter(|(word, _)| is_it(word.load()));
-        found.map(|(_, index): (_, u64)| start + index * bytes as u64).collect()
+        let words = words.iter().flat_map(CellStrip::iter);
+        let found = words.enumerate().filter(|(_, word)| is_it(word.load()));
+        found.map(|(index, _)| start + (index * bytes) as u64).collect()
     }
 
     /// Writes a string entry; the caller has checked that the text fits.

@@ -101,12 +101,19 @@ impl Part {
     }
 }
 
+/// The offset of a part, and the number of entries that fit into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Placement {
+    offset: u64,
+    entries: u32,
+}
+
 /// The offsets and sizes of all parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sections {
     capacity: Capacity,
-    /// Offset and number of entries, by [`Part`].
-    places: [(u64, u32); 9],
+    /// By [`Part`].
+    places: [Placement; 9],
     /// True if the later parts have their final offsets.
     placed: bool,
     /// True if the later parts follow less room for values than the program asked for.
@@ -131,7 +138,7 @@ impl Sections {
                 max_instances.into(),
             ));
         }
-        let sections = Self::laid_out(capacity, (MAX_METRICS, MAX_LABELS));
+        let sections = Self::for_capacity(capacity, MAX_METRICS, MAX_LABELS);
         // Readers keep offsets of values in 32 bits.
         if sections.end() > u64::from(u32::MAX) {
             return Err(too_many("size", sections.end(), u32::MAX.into()));
@@ -139,8 +146,9 @@ impl Sections {
         Ok(sections)
     }
 
-    fn laid_out(capacity: Capacity, (metrics, labels): (u32, u32)) -> Self {
-        let mut sections = Self { capacity, places: [(0, 0); 9], placed: false, small: false };
+    fn for_capacity(capacity: Capacity, metrics: u32, labels: u32) -> Self {
+        let places = [Placement::default(); 9];
+        let mut sections = Self { capacity, places, placed: false, small: false };
         let (strings, instances) = capacity.first;
         let mut at = (Header::BYTES + Part::TOC_ORDER.len() * TocEntry::BYTES) as u64;
         for part in Part::FIRST {
@@ -160,18 +168,17 @@ impl Sections {
 
     /// Sets offset and size of a part, and returns its end.
     fn put(&mut self, part: Part, at: u64, entries: u32) -> u64 {
-        let at = at.next_multiple_of(ALIGNMENT);
-        self.places[part as usize] = (at, entries);
-        at + u64::from(entries) * part.entry_bytes()
+        let offset = at.next_multiple_of(ALIGNMENT);
+        self.places[part as usize] = Placement { offset, entries };
+        offset + u64::from(entries) * part.entry_bytes()
     }
 
     /// Sets offsets and sizes of the later parts, for at most this many instances.
     fn put_later(&mut self, instances: u32) {
-        let first = |part: Part| self.places[part as usize].1;
-        let instances = instances.min(self.capacity.instances - first(Part::Instances));
+        let instances = instances.min(self.capacity.instances - self.capacity(Part::Instances));
         // One for the domain and its help, then one for each instance.
         let indoms = MAX_SERIAL - DOMAINS + instances;
-        let strings = total_strings(self.capacity) - first(Part::Strings);
+        let strings = total_strings(self.capacity) - self.capacity(Part::Strings);
         let mut at = self.offset(Part::Values, self.capacity(Part::Values));
         for (part, entries) in Part::LATER.into_iter().zip([indoms, instances, strings]) {
             at = self.put(part, at, entries);
@@ -189,7 +196,7 @@ impl Sections {
             let Capacity { instances, values, texts, first } = self.capacity;
             let capacity =
                 Capacity { instances: instances >> shift, values: values >> shift, texts, first };
-            let mut sections = Self::laid_out(capacity, (MAX_METRICS, MAX_LABELS));
+            let mut sections = Self::for_capacity(capacity, MAX_METRICS, MAX_LABELS);
             if sections.offset(Part::LaterStrings, 0) <= limit / 3 {
                 sections.truncate(Part::LaterStrings, limit);
                 return Some(sections);
@@ -201,8 +208,9 @@ impl Sections {
         let Capacity { instances, values, texts, .. } = self.capacity;
         let first = (strings, instances.min(strings / 4));
         let capacity = Capacity { instances: first.1, values, texts, first };
-        let described = (MAX_METRICS.min(strings / 2), MAX_LABELS.min(strings / 4));
-        let mut sections = Self::laid_out(capacity, described);
+        let metrics = MAX_METRICS.min(strings / 2);
+        let labels = MAX_LABELS.min(strings / 4);
+        let mut sections = Self::for_capacity(capacity, metrics, labels);
         let fits = sections.offset(Part::Values, 0) + ALIGNMENT <= limit;
         sections.truncate(Part::Values, limit);
         sections.put_none();
@@ -211,16 +219,16 @@ impl Sections {
 
     /// Reduces a part so that it ends at `limit` at the latest.
     fn truncate(&mut self, part: Part, limit: u64) {
-        let (at, entries) = self.places[part as usize];
-        let fit = limit.saturating_sub(at) / part.entry_bytes();
-        self.places[part as usize].1 = entries.min(u32::try_from(fit).unwrap_or(u32::MAX));
+        let placement = &mut self.places[part as usize];
+        let fit = limit.saturating_sub(placement.offset) / part.entry_bytes();
+        placement.entries = placement.entries.min(u32::try_from(fit).unwrap_or(u32::MAX));
     }
 
     /// Gives the later parts no entries.
     fn put_none(&mut self) {
-        let at = self.offset(Part::Values, self.capacity(Part::Values));
+        let offset = self.offset(Part::Values, self.capacity(Part::Values));
         for part in Part::LATER {
-            self.places[part as usize] = (at, 0);
+            self.places[part as usize] = Placement { offset, entries: 0 };
         }
     }
 
@@ -234,10 +242,10 @@ impl Sections {
             return;
         }
         self.small = true;
-        self.places[Part::Values as usize].1 = WITHOUT_FAMILIES;
+        self.places[Part::Values as usize].entries = WITHOUT_FAMILIES;
         self.put_later(WITHOUT_FAMILIES);
         // They begin earlier, and so end within the limit that they ended in.
-        self.places[Part::LaterStrings as usize].1 = strings;
+        self.places[Part::LaterStrings as usize].entries = strings;
     }
 
     /// Returns whether the later parts have their final offsets.
@@ -258,7 +266,7 @@ impl Sections {
 
     /// Returns the number of entries that fit into a part.
     pub(super) fn capacity(&self, part: Part) -> u32 {
-        self.places[part as usize].1
+        self.places[part as usize].entries
     }
 
     /// Returns the number of entries of a first part that are used before the later one.
@@ -277,7 +285,7 @@ impl Sections {
     }
 
     pub(super) fn offset(&self, part: Part, index: u32) -> u64 {
-        self.places[part as usize].0 + u64::from(index) * part.entry_bytes()
+        self.places[part as usize].offset + u64::from(index) * part.entry_bytes()
     }
 }
 

@@ -86,12 +86,14 @@ struct FamilyMetric {
 
 impl State {
     pub(super) fn new(
-        identity: (FileIdentity, Clusters),
+        identity: FileIdentity,
+        clusters: Clusters,
         sections: Sections,
         lenient: bool,
     ) -> Result<Self, Error> {
-        let allows_absent = identity.0.absent != Absent::Never;
-        let registrations = Registrations::new(identity, sections, Some(Version::V3), lenient)?;
+        let allows_absent = identity.absent != Absent::Never;
+        let registrations =
+            Registrations::new(identity, clusters, sections, Some(Version::V3), lenient)?;
         Ok(Self {
             registrations,
             dynamic: Vec::new(),
@@ -175,7 +177,7 @@ impl State {
         let indom = self.registrations.new_indom(spec.name.clone(), serial_of(&spec.name))?;
         let id = self.add_dynamic(indom.clone());
         let by_name: Weak<dyn RemoveHandle> = Weak::<HandleIndex<Counter>>::new();
-        let added = self.add_family(spec, (id, &indom), by_name, promised);
+        let added = self.add_family(spec, id, &indom, by_name, promised);
         if added.is_err() {
             self.dynamic.pop();
         }
@@ -187,7 +189,8 @@ impl State {
     pub(crate) fn add_family(
         &mut self,
         spec: MetricSpec,
-        (id, indom): (DynamicId, &Indom),
+        id: DynamicId,
+        indom: &Indom,
         handles: Weak<dyn RemoveHandle>,
         promised: usize,
     ) -> Result<FamilyId, Error> {

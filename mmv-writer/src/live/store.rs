@@ -221,24 +221,16 @@ impl LiveStore {
 
     /// Hides a metric, its values and its labels. Its entries are not used again.
     pub(super) fn remove_metric(&mut self, item: u32) {
-        let first_half = |word: u64| {
-            let [a, b, c, d, ..] = word.to_ne_bytes();
-            u32::from_ne_bytes([a, b, c, d])
-        };
-        let second_half = |word: u64| {
-            let [.., a, b, c, d] = word.to_ne_bytes();
-            u32::from_ne_bytes([a, b, c, d])
-        };
-        let found =
-            self.file.find(Part::Metrics, ITEM_OFFSET, move |word| first_half(word) == item);
-        let Some(at) = found.first().copied() else { return };
-        let is_its = move |word| {
-            (first_half(word) & !LABEL_OPTIONAL, second_half(word)) == (LABEL_ITEM, item)
-        };
-        for label in self.file.find(Part::Labels, 0, is_its) {
+        let metrics = self.file.find(Part::Metrics, ITEM_OFFSET, |word| halves(word)[0] == item);
+        let Some(&at) = metrics.first() else { return };
+        let labels = self.file.find(Part::Labels, 0, |word| {
+            let [flags, identity] = halves(word);
+            flags & !LABEL_OPTIONAL == LABEL_ITEM && identity == item
+        });
+        for label in labels {
             self.file.hide_label(label);
         }
-        for value in self.file.find(Part::Values, METRIC_OFFSET, move |metric| metric == at) {
+        for value in self.file.find(Part::Values, METRIC_OFFSET, |metric| metric == at) {
             self.file.store(value + METRIC_OFFSET, 0);
         }
         self.file.store(at, MetricV2::REMOVED);
@@ -264,6 +256,12 @@ impl LiveStore {
         let texts = [&help.short, &help.long];
         texts.map(|text| text.as_ref().map_or(0, |text| self.file.take_string(text)))
     }
+}
+
+/// Splits a word of the file into the two numbers that are stored in it, in their order there.
+const fn halves(word: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
+    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
 }
 
 /// Returns the instances of a domain; none if the file does not have the domain yet.

@@ -22,8 +22,10 @@ pub(super) struct Section {
 struct SectionPart {
     offset: u64,
     count: u64,
-    /// Number of entries, and of copies, in the parts before this one.
-    before: (u64, usize),
+    /// Number of entries in the parts before this one.
+    earlier_entries: u64,
+    /// Number of copies in the parts before this one.
+    earlier_copies: usize,
     /// Each run with the number of copies in this part before it.
     runs: Vec<(usize, Run)>,
     copies: usize,
@@ -59,13 +61,14 @@ impl Section {
             (before, run)
         });
         let runs = runs.collect();
-        self.parts
-            .insert(0, SectionPart { offset, count: count.into(), before: (0, 0), runs, copies });
-        let mut before = (0, 0);
+        let count = count.into();
         for part in &mut self.parts {
-            part.before = before;
-            before = (before.0 + part.count, before.1 + part.copies);
+            part.earlier_entries += count;
+            part.earlier_copies += copies;
         }
+        let part =
+            SectionPart { offset, count, earlier_entries: 0, earlier_copies: 0, runs, copies };
+        self.parts.insert(0, part);
     }
 
     pub(super) fn copies(&self) -> usize {
@@ -87,12 +90,12 @@ impl Section {
     pub(super) fn copies_in(&self, range: Range<usize>) -> impl Iterator<Item = CopiedEntry<'_>> {
         let size = self.size;
         let parts = self.parts.iter().filter(move |part| {
-            part.before.1 < range.end && part.before.1 + part.copies > range.start
+            part.earlier_copies < range.end && part.earlier_copies + part.copies > range.start
         });
         parts
             .flat_map(move |part| {
-                let first = range.start.saturating_sub(part.before.1);
-                let end = range.end.saturating_sub(part.before.1).min(part.copies);
+                let first = range.start.saturating_sub(part.earlier_copies);
+                let end = range.end.saturating_sub(part.earlier_copies).min(part.copies);
                 let skipped = part.runs.partition_point(|(before, _)| *before <= first).max(1) - 1;
                 let runs =
                     part.runs.iter().skip(skipped).take_while(move |(before, _)| *before < end);
@@ -103,8 +106,8 @@ impl Section {
                     chunks.map(move |(at, bytes)| {
                         let index = run.first + at as u64;
                         CopiedEntry {
-                            number: part.before.1 + before + at,
-                            index: (part.before.0 + index) as usize,
+                            number: part.earlier_copies + before + at,
+                            index: (part.earlier_entries + index) as usize,
                             offset: part.offset + index * size as u64,
                             bytes,
                         }
@@ -119,7 +122,7 @@ impl Section {
         let Some((part, index)) = self.locate(offset) else { return EntryLookup::Nothing };
         let number = part.copies_before(index, self.size);
         if part.copies_before(index + 1, self.size) > number {
-            EntryLookup::Copy(part.before.1 + number)
+            EntryLookup::Copy(part.earlier_copies + number)
         } else {
             EntryLookup::Zeros
         }
@@ -130,8 +133,9 @@ impl Section {
     pub(super) fn range_of(&self, offset: u64, count: u32) -> Option<Range<usize>> {
         let (part, first) = self.locate(offset)?;
         let end = first.checked_add(count.into()).filter(|end| *end <= part.count)?;
-        let number = |index| part.before.1 + part.copies_before(index, self.size);
-        Some(number(first)..number(end))
+        let start = part.copies_before(first, self.size);
+        let end = part.copies_before(end, self.size);
+        Some(part.earlier_copies + start..part.earlier_copies + end)
     }
 
     /// Finds the section that an offset is in, and the index of the entry that starts there.
