@@ -98,8 +98,10 @@ struct Archives {
     tasks: Receiver<Task>,
     /// Bytes written that are counted as kept.
     counted: u64,
-    /// Id of the last catalog, and approximate bytes of its metadata.
-    metadata: (u64, u64),
+    /// Id of the last catalog.
+    catalog_id: u64,
+    /// Approximate bytes of its metadata.
+    catalog_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -296,8 +298,14 @@ impl RecorderWriter {
         };
         let policy = self.limits.policy(place.version);
         let archiver = Archiver::new(names, &place.host, policy, links);
-        let mut opened =
-            Archives { archiver, housekeeper, tasks: inbox, counted: 0, metadata: (0, 0) };
+        let mut opened = Archives {
+            archiver,
+            housekeeper,
+            tasks: inbox,
+            counted: 0,
+            catalog_id: 0,
+            catalog_bytes: 0,
+        };
         opened.keep_house(self.limits, 0, &self.shared);
         Ok(opened)
     }
@@ -307,10 +315,11 @@ impl Archives {
     /// Returns an upper bound of the bytes of a sample, which may begin an archive.
     fn needed(&mut self, sample: &Sample) -> u64 {
         let catalog = &sample.catalog;
-        if self.metadata.0 != catalog.id {
-            self.metadata = (catalog.id, catalog.size());
+        if self.catalog_id != catalog.id {
+            self.catalog_id = catalog.id;
+            self.catalog_bytes = catalog.size();
         }
-        self.metadata.1 + sample.size() as u64
+        self.catalog_bytes + sample.size() as u64
     }
 
     /// Returns true if a sample fits, with a copy of the volume that it may complete.

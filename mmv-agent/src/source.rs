@@ -18,6 +18,7 @@ pub(crate) use active_source::{ActiveSource, Finding, PassResult, Ticket, usual_
 pub(crate) use allowance::Allowance;
 pub(crate) use file_gaps::{FileGaps, Gap, GapCause, GapChange};
 pub(crate) use value_plan::{TEXT_BYTES, ValuePlan, low_half};
+use values::ReadOptions;
 pub(crate) use values::Values;
 
 use std::cell::Cell;
@@ -514,14 +515,14 @@ impl Source {
         options: PassOptions,
         allowance: &Allowance,
     ) -> (bool, Result<PassReport, Fault>) {
-        let how = (options.micros, self.sentinel);
+        let read_options = ReadOptions { micros: options.micros, sentinel: self.sentinel };
         let Some(growing) = &self.growing else {
-            let reshaped = values.read(&self.plan, &self.mapping, how, allowance);
+            let reshaped = values.read(&self.plan, &self.mapping, read_options, allowance);
             return (reshaped, self.check_unless_stopped(options.stat, allowance));
         };
         let mut reshaped = false;
         if !self.has_new_metadata() {
-            reshaped = values.read(&self.plan, &self.mapping, how, allowance);
+            reshaped = values.read(&self.plan, &self.mapping, read_options, allowance);
             let checked = self.check_unless_stopped(options.stat, allowance);
             // The canary is also lost when its instance is removed.
             if checked.is_ok() {
@@ -578,11 +579,11 @@ impl Source {
             let is_complete = generations.0 != 0 && generations.1 != 0;
             let Some(flags) = toc.flags_of_grown(&head).filter(|_| is_complete) else { break };
             let sentinel = self.sentinel || flags.contains(Flags::SENTINEL);
-            let how = (options.micros, sentinel);
+            let read_options = ReadOptions { micros: options.micros, sentinel };
             reshaped |= values.read_grown(
                 &self.plan,
                 &self.mapping,
-                how,
+                read_options,
                 |other| owners.compare(load, other),
                 allowance,
             );
@@ -656,7 +657,8 @@ impl Source {
         }
     }
 
-    fn generation_fault(&self, (generation1, generation2): (u64, u64)) -> Fault {
+    fn generation_fault(&self, found: (u64, u64)) -> Fault {
+        let (generation1, generation2) = found;
         Fault::Generation { expected: self.generation, generation1, generation2 }
     }
 }

@@ -92,8 +92,10 @@ pub(crate) struct Captured {
     pub samples: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Times of the first and the last sample.
-    pub span: (Timestamp, Timestamp),
+    /// Time of the first sample.
+    pub start: Timestamp,
+    /// Time of the last sample.
+    pub end: Timestamp,
     /// Number of archives of the flight recorder that were left out, since metrics had another
     /// meaning in them.
     pub left_out: usize,
@@ -108,16 +110,17 @@ impl Captured {
     }
 
     fn seconds(&self) -> f64 {
-        self.span.1.seconds_since(self.span.0)
+        self.end.seconds_since(self.start)
     }
 }
 
 impl fmt::Display for Captured {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { base, samples, bytes, span, left_out, unreadable } = self;
+        let Self { base, samples, bytes, start, end, left_out, unreadable } = self;
         let base = printable::path(base);
         let megabytes = *bytes as f64 / 1e6;
-        let [first, last] = [span.0, span.1].map(time_of);
+        let first = time_of(*start);
+        let last = time_of(*end);
         write!(
             out,
             "{base}.0, .meta, .index: {samples} samples of {:.1} s, {megabytes:.1} MB, from \
@@ -174,12 +177,12 @@ pub(crate) fn capture(
     })?;
     writer.sync()?;
     let summary = writer.finish()?;
-    let Some(span) = summary.span else {
+    let Some((start, end)) = summary.span else {
         return Err(Error::NoSamples { directory: directory.to_owned() });
     };
     staging.commit()?;
     let base = output.to_owned();
-    Ok(Captured { base, samples, bytes: summary.bytes, span, left_out, unreadable })
+    Ok(Captured { base, samples, bytes: summary.bytes, start, end, left_out, unreadable })
 }
 
 /// The archives of the flight recorder that agree with the newest one.

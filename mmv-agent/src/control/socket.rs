@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-pub(super) use peers::ClientLimits;
+pub(super) use peers::{ClientLimits, RateLimit};
 pub(crate) use server::reserve_descriptors;
 
 use crate::threads;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::socket::{Answer, ClientLimits, Service};
+use super::socket::{Answer, ClientLimits, RateLimit, Service};
 use super::unanswered::Unanswered;
 use crate::limits::Quota;
 use crate::sampling::SamplerCommand;
@@ -35,9 +35,9 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 const LIMITS: ClientLimits = ClientLimits {
     connections: Quota { each: 8, all: 32 },
     transfers: Quota { each: 8, all: 32 },
-    requests: (40.0, 20.0),
+    requests: RateLimit { at_once: 40.0, per_second: 20.0 },
     // 16 MB a second.
-    writes: (1_000.0, 250.0),
+    writes: RateLimit { at_once: 1_000.0, per_second: 250.0 },
     answer_time: Duration::from_secs(4),
     rate: 4e6,
 };

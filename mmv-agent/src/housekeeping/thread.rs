@@ -163,8 +163,7 @@ pub(crate) struct Housekeeper {
     clock: RetentionClock,
     /// Time of the last save of the clock, and its number of jumps.
     clock_saved: Option<(Duration, usize)>,
-    /// The archive that is worked on in the background, and whether retention wants to delete it.
-    in_work: Option<(PathBuf, bool)>,
+    in_work: Option<BackgroundArchive>,
     /// The oldest archive that is to be reduced, and its new interval.
     reducible: Option<(PathBuf, Duration)>,
     /// Archives that cannot be reduced, and when that was tried.
@@ -175,6 +174,20 @@ pub(crate) struct Housekeeper {
     is_ending: bool,
     /// Held until this thread ends, which is the last one.
     lock: Option<Arc<Lock>>,
+}
+
+/// An archive that is worked on in the background.
+#[derive(Debug)]
+struct BackgroundArchive {
+    base: PathBuf,
+    /// Set when retention is to delete it.
+    is_doomed: bool,
+}
+
+impl BackgroundArchive {
+    fn new(base: &Path) -> Self {
+        Self { base: base.to_owned(), is_doomed: false }
+    }
 }
 
 impl Housekeeper {
@@ -422,10 +435,10 @@ impl Housekeeper {
         for (number, reason) in doomed {
             let found = &closed[number].1;
             let archive = found.base.display();
-            if let Some((base, wanted)) = &mut self.in_work
-                && *base == found.base
+            if let Some(in_work) = &mut self.in_work
+                && in_work.base == found.base
             {
-                *wanted = true;
+                in_work.is_doomed = true;
                 continue;
             }
             match remove_archive(&found.base) {
@@ -595,7 +608,7 @@ impl Housekeeper {
         }
         let Some(volume) = waiting.first() else { return false };
         let of = found.iter().find(|found| found.members.contains(volume));
-        self.in_work = of.map(|found| (found.base.clone(), false));
+        self.in_work = of.map(|found| BackgroundArchive::new(&found.base));
         let compressed = self.compress(&volume.path, method, tasks);
         self.in_work = None;
         compressed
@@ -603,8 +616,7 @@ impl Housekeeper {
 
     /// Compresses a volume. Returns false if the agent ended before it was done.
     fn compress(&mut self, volume: &Path, method: Compression, tasks: &Receiver<Task>) -> bool {
-        let size = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
-        let before = size(volume);
+        let before = file_size(volume);
         let file = volume.to_owned();
         let work = move |go_on: &mut dyn FnMut() -> bool| {
             compress_volume(&file, method, Effort::Least, go_on)
@@ -621,7 +633,7 @@ impl Housekeeper {
         let error = match done {
             Some(Done { result: Ok(Some(compressed)), time }) => {
                 let file = volume.to_owned();
-                let volume = CompressedVolume { file, before, after: size(&compressed) };
+                let volume = CompressedVolume { file, before, after: file_size(&compressed) };
                 self.shared.add_compressed(volume, time);
                 self.shared.own().compression.time.add(micros(time));
                 return true;
@@ -642,7 +654,7 @@ impl Housekeeper {
     /// and the end of the agent is not delayed.
     pub(crate) fn reduce_next(&mut self, tasks: &Receiver<Task>) -> bool {
         let Some((base, interval)) = self.reducible.take() else { return false };
-        self.in_work = Some((base.clone(), false));
+        self.in_work = Some(BackgroundArchive::new(&base));
         let reduced = self.reduce(&base, interval, tasks);
         self.in_work = None;
         reduced
@@ -717,7 +729,7 @@ impl Housekeeper {
                 self.tidy(self.now());
                 tidied = Instant::now();
             }
-            given_up |= self.in_work.as_ref().is_some_and(|(_, is_doomed)| *is_doomed);
+            given_up |= self.in_work.as_ref().is_some_and(|archive| archive.is_doomed);
             if given_up || self.is_ending || self.shared.has_ended() {
                 background.give_up();
             }
@@ -767,6 +779,10 @@ fn waiting<'f>(
 }
 
 /// Returns the bytes of the files of an archive.
+fn file_size(file: &Path) -> u64 {
+    fs::metadata(file).map_or(0, |metadata| metadata.len())
+}
+
 fn archive_bytes(base: &Path) -> u64 {
     let files = member_files(base).unwrap_or_default();
     let sizes = files.iter().filter_map(|file| fs::metadata(file).ok());

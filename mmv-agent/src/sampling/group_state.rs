@@ -21,6 +21,12 @@ use crate::metadata::RecordShape;
 use crate::source::Values;
 use crate::telemetry::GroupStatus;
 
+#[derive(Debug, Clone, Copy, Default)]
+struct RecordSize {
+    values: usize,
+    bytes: usize,
+}
+
 #[derive(Debug)]
 pub(crate) struct GroupState {
     pub id: GroupId,
@@ -31,8 +37,7 @@ pub(crate) struct GroupState {
     shape: RecordShape,
     builder: RecorderBuilder,
     recorder: Option<Recorder>,
-    /// Values and bytes of the last record.
-    size: (usize, usize),
+    last_record: RecordSize,
     /// Set once the size of the first record was logged.
     estimated: bool,
     /// True for each source with values of the group.
@@ -50,7 +55,7 @@ impl GroupState {
             shape: RecordShape::default(),
             builder: RecorderBuilder::new(version),
             recorder: None,
-            size: (0, 0),
+            last_record: RecordSize::default(),
             estimated: false,
             sources: Vec::new(),
         }
@@ -99,7 +104,7 @@ impl GroupState {
 
     /// Logs once how many bytes a day of records needs.
     pub(crate) fn log_estimate(&mut self) {
-        let (values, bytes) = self.size;
+        let RecordSize { values, bytes } = self.last_record;
         if self.estimated || bytes == 0 {
             return;
         }
@@ -112,14 +117,14 @@ impl GroupState {
 
     /// Returns the bytes that a day of records like the last one needs.
     fn bytes_a_day(&self) -> u64 {
-        (self.size.1 as f64 * 86_400.0 / self.timer.interval().as_secs_f64()) as u64
+        (self.last_record.bytes as f64 * 86_400.0 / self.timer.interval().as_secs_f64()) as u64
     }
 
     pub(crate) fn status(&self) -> GroupStatus {
         GroupStatus {
             name: self.config.name.clone(),
             interval: self.timer.interval().as_secs_f64(),
-            values: self.size.0,
+            values: self.last_record.values,
             known: self.shape.values(),
             bytes_a_day: self.bytes_a_day(),
             log: self.config.log,
@@ -140,9 +145,9 @@ impl GroupState {
         values: &[Option<&Values>],
         queue: &mut QueueSender,
     ) -> Option<(RecordBuffer, usize)> {
-        let size = self.size;
+        let last_record = self.last_record;
         let record = self.record(timestamp, values, queue);
-        self.size = size;
+        self.last_record = last_record;
         record
     }
 
@@ -153,7 +158,7 @@ impl GroupState {
         values: &[Option<&Values>],
         queue: &mut QueueSender,
     ) -> Option<(RecordBuffer, usize)> {
-        self.size = (0, 0);
+        self.last_record = RecordSize::default();
         let kept = self.recorder.take();
         let kept = kept.filter(|kept| kept.is_for(values, |source| self.needs(source)));
         let recorder = match kept {
@@ -171,7 +176,7 @@ impl GroupState {
         let fits = recorder.record(timestamp, values, &mut record);
         debug_assert!(fits, "a string changed its length without being noticed");
         let count = recorder.values();
-        self.size = (count, recorder.bytes());
+        self.last_record = RecordSize { values: count, bytes: recorder.bytes() };
         self.recorder = Some(recorder);
         fits.then_some((record, count))
     }

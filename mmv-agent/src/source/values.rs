@@ -22,6 +22,14 @@ fn goes_on(number: usize, allowance: &Allowance) -> bool {
     !is_check || allowance.is_left()
 }
 
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadOptions {
+    /// Time since 1970 in microseconds, for timers that run.
+    pub micros: i64,
+    /// True if some cells mean "no value".
+    pub sentinel: bool,
+}
+
 /// The values of one file after the last pass.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
@@ -64,19 +72,19 @@ impl Values {
         Self { words: words.to_vec(), ..Self::default() }
     }
 
-    /// Reads every value, unless the allowance is exceeded before. `micros` is the time since
-    /// 1970 in microseconds, for timers that run; with `sentinel` some cells mean "no value".
+    /// Reads every value, unless the allowance is exceeded before.
     ///
     /// Returns true if the record needs another shape than after the last pass: a value has come
     /// or gone, or a string has another padded length. Returns false, with nothing read, if the
     /// plan does not belong to this mapping.
-    pub(crate) fn read(
+    pub(super) fn read(
         &mut self,
         plan: &ValuePlan,
         from: &ReadMapping,
-        (micros, sentinel): (i64, bool),
+        options: ReadOptions,
         allowance: &Allowance,
     ) -> bool {
+        let ReadOptions { micros, sentinel } = options;
         let timers = plan.elapsed_values().start;
         let Some(cells) = self.words.get_mut(..timers) else { return false };
         if !from.load_while(&plan.cells, cells, || allowance.is_left()) {
@@ -111,11 +119,11 @@ impl Values {
     /// Reads every value of a file that has grown, as [`read`](Self::read) does. After that
     /// `others` calls its argument with the index of each value that belongs to another
     /// instance or to none; these become absent.
-    pub(crate) fn read_grown(
+    pub(super) fn read_grown(
         &mut self,
         plan: &ValuePlan,
         from: &ReadMapping,
-        how: (i64, bool),
+        options: ReadOptions,
         others: impl FnOnce(&mut dyn FnMut(usize)),
         allowance: &Allowance,
     ) -> bool {
@@ -123,7 +131,7 @@ impl Values {
         let texts: Vec<_> = self.texts.iter().map(Text::shape).collect();
         // Values that were absent may be there again.
         self.present.fill(true);
-        self.read(plan, from, how, allowance);
+        self.read(plan, from, options, allowance);
         others(&mut |index| match index.checked_sub(self.words.len()) {
             None => {
                 self.note(index, false);
@@ -258,7 +266,12 @@ mod tests {
         let mapping = ReadMapping::map(file).unwrap();
         let plan = ValuePlan::resolve(&contents, mapping.len()).unwrap();
         let mut values = Values::new(&plan);
-        assert!(values.read(&plan, &mapping, (micros, sentinel), &Allowance::unlimited()));
+        assert!(values.read(
+            &plan,
+            &mapping,
+            ReadOptions { micros, sentinel },
+            &Allowance::unlimited()
+        ));
         (values, plan, mapping)
     }
 
@@ -292,12 +305,22 @@ mod tests {
         let (mut values, plan, mapping) = read(&file, 0, false);
         assert_eq!(values.text(1), b"words");
         assert!(
-            !values.read(&plan, &mapping, (0, false), &Allowance::unlimited()),
+            !values.read(
+                &plan,
+                &mapping,
+                ReadOptions { micros: 0, sentinel: false },
+                &Allowance::unlimited()
+            ),
             "nothing has changed"
         );
         file.write_all_at(&[b'x'; TEXT_BYTES], plan.strings[0] as u64).unwrap();
         assert!(
-            values.read(&plan, &mapping, (0, false), &Allowance::unlimited()),
+            values.read(
+                &plan,
+                &mapping,
+                ReadOptions { micros: 0, sentinel: false },
+                &Allowance::unlimited()
+            ),
             "its length has changed"
         );
         assert_eq!(values.text(1), [b'x'; TEXT_BYTES - 1]);
@@ -313,7 +336,12 @@ mod tests {
         {
             file.write_all_at(text, at).unwrap();
             assert_eq!(
-                values.read(&plan, &mapping, (0, false), &Allowance::unlimited()),
+                values.read(
+                    &plan,
+                    &mapping,
+                    ReadOptions { micros: 0, sentinel: false },
+                    &Allowance::unlimited()
+                ),
                 reshaped,
                 "{text:?}"
             );

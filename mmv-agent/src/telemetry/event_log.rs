@@ -32,6 +32,14 @@ enum PreviousState {
     Displaced(i32),
 }
 
+/// The metrics of a harvested file.
+#[derive(Debug, Clone, Copy)]
+struct FileMetrics {
+    cluster: u32,
+    /// True if their names begin with the file's name.
+    prefixed: bool,
+}
+
 /// The events of the ticks that no sample has taken yet.
 #[derive(Debug)]
 pub(crate) struct EventLog {
@@ -46,8 +54,7 @@ pub(crate) struct EventLog {
     /// Time of the previous tick.
     before: Timestamp,
     last: BTreeMap<OsString, PreviousState>,
-    /// The cluster of each file's metrics, and whether their names have the file's name.
-    clusters: HashMap<OsString, (u32, bool)>,
+    clusters: HashMap<OsString, FileMetrics>,
     events: Events,
     /// Set once a token was taken for the event with the number of missed ones.
     paid: bool,
@@ -161,18 +168,21 @@ impl EventLog {
     /// Sets the cluster of a file's metrics. Events about the file state it if the names of its
     /// metrics are not `prefixed` by the file's name, since readers could not find them otherwise.
     pub(crate) fn set_cluster(&mut self, name: &OsStr, cluster: u32, prefixed: bool) {
-        self.clusters.insert(name.to_owned(), (cluster, prefixed));
+        self.clusters.insert(name.to_owned(), FileMetrics { cluster, prefixed });
     }
 
     /// Returns the cluster for events about a file; `None` if other harvested files have metrics
     /// in it.
     fn cluster(&self, name: &OsStr) -> Option<u32> {
-        let (cluster, _) = self.clusters.get(name).filter(|(_, prefixed)| !prefixed)?;
-        let is_shared = self.clusters.iter().any(|(other, (of_other, _))| {
+        let FileMetrics { cluster, prefixed } = *self.clusters.get(name)?;
+        if prefixed {
+            return None;
+        }
+        let is_shared = self.clusters.iter().any(|(other, metrics)| {
             let is_harvested = self.last.get(other) == Some(&PreviousState::Harvested);
-            other != name && of_other == cluster && is_harvested
+            other != name && metrics.cluster == cluster && is_harvested
         });
-        (!is_shared).then_some(*cluster)
+        (!is_shared).then_some(cluster)
     }
 
     /// Adds an event for a file that is harvested from now on, or with other metadata. `left_out`

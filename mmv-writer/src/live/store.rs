@@ -259,9 +259,8 @@ impl LiveStore {
 }
 
 /// Splits a word of the file into the two numbers that are stored in it, in their order there.
-const fn halves(word: u64) -> [u32; 2] {
-    let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
-    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+fn halves(word: u64) -> [u32; 2] {
+    zerocopy::transmute!(word)
 }
 
 /// Returns the instances of a domain; none if the file does not have the domain yet.

@@ -29,33 +29,49 @@ pub(super) struct RowSlot {
     pub(super) members: Vec<SeriesId>,
     pub(super) is_dirty: bool,
     key: Option<RowKey>,
-    /// A generation of rows, and the index of `key` in its keys.
-    place: (u64, u32),
-    row: (u64, usize),
+    /// The index of `key` among the keys of a generation of rows.
+    key_place: KeyPlace,
+    /// Its last row.
+    row: StepRow,
     /// The last step in which one of its series began.
     pub(super) began: u64,
     /// The last step in which one of its counters began with an unknown count.
     pub(super) began_unknown: u64,
-    /// The step of the last row of zeros, and its index.
-    zero_row: (u64, usize),
+    /// Its last row of zeros.
+    zero_row: StepRow,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct KeyPlace {
+    /// 0 without a place.
+    generation: u64,
+    index: u32,
+}
+
+/// A row, and the step in which it was added.
+#[derive(Debug, Clone, Copy, Default)]
+struct StepRow {
+    /// 0 without a row.
+    step: u64,
+    index: usize,
 }
 
 impl RowSlot {
     /// Returns the index of the key among those of a generation of rows, adding it.
     fn place_of_key(&mut self, generation: u64, keys: &mut Vec<RowKey>) -> Option<u32> {
-        if self.place.0 != generation {
-            let place = u32::try_from(keys.len()).ok()?;
+        if self.key_place.generation != generation {
+            let index = u32::try_from(keys.len()).ok()?;
             keys.push(self.key.clone()?);
-            self.place = (generation, place);
+            self.key_place = KeyPlace { generation, index };
         }
-        Some(self.place.1)
+        Some(self.key_place.index)
     }
 
     /// Sets the key of later rows.
     pub(super) fn set_key(&mut self, key: RowKey) {
         if self.key.as_ref() != Some(&key) {
             self.key = Some(key);
-            self.place = (0, 0);
+            self.key_place = KeyPlace::default();
         }
     }
 }
@@ -140,11 +156,11 @@ impl Table {
             members: Vec::new(),
             is_dirty: false,
             key: None,
-            place: (0, 0),
-            row: (0, 0),
+            key_place: KeyPlace::default(),
+            row: StepRow::default(),
             began: 0,
             began_unknown: 0,
-            zero_row: (0, 0),
+            zero_row: StepRow::default(),
         };
         // More than 2^32 of them do not fit into memory.
         let slot = u32::try_from(self.slots.insert(new)).unwrap_or(u32::MAX);
@@ -180,12 +196,12 @@ impl Table {
     #[inline]
     pub(super) fn row(&mut self, slot: u32, step: u64, time: i64) -> Option<(usize, bool)> {
         let slot = self.slots.get_mut(slot as usize)?;
-        if slot.row.0 == step {
-            return Some((slot.row.1, false));
+        if slot.row.step == step {
+            return Some((slot.row.index, false));
         }
         let key = slot.place_of_key(self.generation, &mut self.keys)?;
         let row = self.times.len();
-        slot.row = (step, row);
+        slot.row = StepRow { step, index: row };
         self.times.push(time);
         self.begins.push(slot.began == step);
         self.key_of_row.push(key);
@@ -200,12 +216,12 @@ impl Table {
         if slot.began_unknown == step {
             return None;
         }
-        if slot.zero_row.0 == step {
-            return Some((slot.zero_row.1, false));
+        if slot.zero_row.step == step {
+            return Some((slot.zero_row.index, false));
         }
         let key = slot.place_of_key(self.generation, &mut self.keys)?;
         let row = self.times.len();
-        slot.zero_row = (step, row);
+        slot.zero_row = StepRow { step, index: row };
         slot.began = 0;
         self.times.push(time);
         self.begins.push(true);

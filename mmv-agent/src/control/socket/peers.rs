@@ -6,8 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::limits::{FairRate, Quota, TokenBucket};
 
-/// Limit on accepted connections of all users: at once, and then per second.
-const ACCEPTED: (f64, f64) = (100.0, 1_000.0);
+/// Limit on accepted connections of all users.
+const ACCEPTED: RateLimit = RateLimit { at_once: 100.0, per_second: 1_000.0 };
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RateLimit {
+    pub at_once: f64,
+    pub per_second: f64,
+}
 
 /// Limits on the users of a socket.
 #[derive(Debug, Clone)]
@@ -15,14 +21,14 @@ pub(crate) struct ClientLimits {
     pub connections: Quota,
     /// Limit on answers that are being sent; further requests wait.
     pub transfers: Quota,
-    /// Limit on requests of one user: at once, and then per second. The limit for all users is
-    /// twice as large. Further requests wait.
-    pub requests: (f64, f64),
-    /// Limit on writes of up to [`MAX_WRITE`] bytes for one user: at once, and then per second.
-    /// The limit for all users is twice as large.
+    /// Limit on requests of one user. The limit for all users is twice as large. Further requests
+    /// wait.
+    pub requests: RateLimit,
+    /// Limit on writes of up to [`MAX_WRITE`] bytes for one user. The limit for all users is
+    /// twice as large.
     ///
     /// [`MAX_WRITE`]: super::connection::MAX_WRITE
-    pub writes: (f64, f64),
+    pub writes: RateLimit,
     /// Time for which a client may read an answer, in addition to the time by
     /// [`rate`](Self::rate).
     pub answer_time: Duration,
@@ -50,9 +56,9 @@ impl Peers {
     pub(super) fn new(limits: &ClientLimits) -> Self {
         Self {
             start: Instant::now(),
-            accepted: TokenBucket::new(ACCEPTED.0, ACCEPTED.1),
-            requests: FairRate::new(limits.requests.0, limits.requests.1),
-            writes: FairRate::new(limits.writes.0, limits.writes.1),
+            accepted: TokenBucket::new(ACCEPTED.at_once, ACCEPTED.per_second),
+            requests: FairRate::new(limits.requests.at_once, limits.requests.per_second),
+            writes: FairRate::new(limits.writes.at_once, limits.writes.per_second),
         }
     }
 
@@ -113,8 +119,8 @@ pub(super) mod tests {
         ClientLimits {
             connections: Quota { each: 3, all: 6 },
             transfers: Quota { each: 3, all: 6 },
-            requests: (1_000.0, 1_000.0),
-            writes: (10_000.0, 10_000.0),
+            requests: RateLimit { at_once: 1_000.0, per_second: 1_000.0 },
+            writes: RateLimit { at_once: 10_000.0, per_second: 10_000.0 },
             answer_time: Duration::from_millis(300),
             rate: 1e8,
         }
