@@ -89,13 +89,16 @@ pub fn label_values(title: &str) -> Option<String> {
 
 /// Returns the names and values of the labels after which an instance is called.
 fn labels(title: &str) -> Option<Vec<(&str, &str)>> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let pairs = title.split(',').map(|pair| {
+    let mut labels = Vec::new();
+    for pair in title.split(',') {
         let (name, value) = pair.split_once('=')?;
-        let is_label = !name.is_empty() && name.chars().all(is_name) && !value.is_empty();
-        is_label.then_some((name, value))
-    });
-    pairs.collect()
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if name.is_empty() || value.is_empty() || !is_name {
+            return None;
+        }
+        labels.push((name, value));
+    }
+    Some(labels)
 }
 
 /// Returns the longest branch of the name space that has all of some names; empty if there is none.

@@ -64,9 +64,9 @@ impl UnitFamily {
 
     /// Returns the largest unit that a number has at least one of, else the smallest.
     fn largest(&self, in_base: f64) -> (f64, &'static str) {
-        let fits = |(size, _): &&(f64, &str)| significant(in_base.abs()) / size >= 1.0 - 1e-9;
-        let largest = self.units.iter().rev().find(fits).or(self.units.first());
-        largest.copied().unwrap_or((1.0, ""))
+        let number = significant(in_base.abs());
+        let largest = self.units.iter().rfind(|(size, _)| number / size >= 1.0 - 1e-9);
+        largest.or(self.units.first()).copied().unwrap_or((1.0, ""))
     }
 }
 

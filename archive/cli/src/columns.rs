@@ -348,11 +348,13 @@ pub(crate) fn error_columns(
 
 /// Returns the units of the values of metrics, or of their rates, and their text.
 fn own_units(replay: &Replay<'_>, rates: bool) -> Vec<(Units, String)> {
-    let own = |metric: &SelectedMetric| {
+    let mut own = Vec::new();
+    for metric in replay.metrics() {
         let is_rate = rates && metric.has_rates();
-        (if is_rate { metric.rate_units() } else { metric.desc.units }, units(metric, is_rate))
-    };
-    replay.metrics().map(own).collect()
+        let of_values = if is_rate { metric.rate_units() } else { metric.desc.units };
+        own.push((of_values, units(metric, is_rate)));
+    }
+    own
 }
 
 /// Warns of units that no values can be converted to, with those that the values have.

@@ -216,15 +216,21 @@ pub(crate) fn histogram_name<'n>(
     metric: &'n SelectedMetric,
 ) -> Option<&'n str> {
     let name = metric.name.as_str();
-    let parent = name.rsplit_once('.').map(|(parent, _)| parent);
-    let is_histogram = |base: &&str| {
-        let counts = format!("{base}.bucket");
-        let found = metadata.metric_by_name(&counts).map(|metric| metric.desc);
-        found.is_some_and(|desc| HistogramLayout::find(metadata, &counts, &desc).is_some())
-    };
-    let named = [Some(name), parent].into_iter().flatten().find(is_histogram);
-    let layout = || HistogramLayout::find(metadata, name, &metric.desc);
-    named.or_else(|| layout().map(|_| name))
+    if has_buckets(metadata, name) {
+        return Some(name);
+    }
+    if let Some((parent, _)) = name.rsplit_once('.')
+        && has_buckets(metadata, parent)
+    {
+        return Some(parent);
+    }
+    HistogramLayout::find(metadata, name, &metric.desc).map(|_| name)
+}
+
+fn has_buckets(metadata: &Metadata, base: &str) -> bool {
+    let counts = format!("{base}.bucket");
+    let found = metadata.metric_by_name(&counts);
+    found.is_some_and(|metric| HistogramLayout::find(metadata, &counts, &metric.desc).is_some())
 }
 
 fn has_error_name(name: &str) -> bool {

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::raw::{TextKind, TextTarget};
 use pcp_archive::scan::histogram::HistogramLayout;
-use pcp_archive::{Metadata, Metric, MetricDesc, Pmid, Semantics, ValueType};
+use pcp_archive::{Metadata, Metric, MetricDesc, Pmid, Semantics, Units, ValueType};
 
 pub use label::{Label, LabelledInstance, MetricLabels};
 #[cfg(feature = "parquet")]
@@ -226,26 +226,15 @@ impl Mapping {
                 Semantics::Counter => Kind::Counter,
                 _ => Kind::Gauge,
             };
-            return Role::Family(self.family_of(
-                name,
-                kind,
-                base_unit(metric.desc.units),
-                help_text,
-            ));
+            return Role::Family(self.family_of(name, kind, metric.desc.units, help_text));
         };
-        let unit = base_unit(layout.units());
-        let family = self.family_of(layout.name(), Kind::Histogram, unit, help_text);
+        let family = self.family_of(layout.name(), Kind::Histogram, layout.units(), help_text);
         self.layouts.insert(family, layout);
         Role::Buckets(family)
     }
 
-    fn family_of(
-        &mut self,
-        metric: &str,
-        kind: Kind,
-        (unit, scale): (String, Scale),
-        help: String,
-    ) -> FamilyId {
+    fn family_of(&mut self, metric: &str, kind: Kind, units: Units, help: String) -> FamilyId {
+        let (unit, scale) = base_unit(units);
         let key = (metric.to_owned(), kind, format!("{unit} {scale:?}"));
         if let Some(&known) = self.known.get(&key) {
             return known;

@@ -230,8 +230,9 @@ impl SummaryExtremes {
         summaries.retain(|summary| self.own.contains(&summary.metric.desc.pmid));
         for summary in &mut summaries {
             if let Some(limit) = self.limits.get(&summary.metric.desc.pmid) {
-                let is_wanted = |id: &InstanceId| limit.contains(id);
-                summary.instances.retain(|one| one.instance.as_ref().is_none_or(is_wanted));
+                summary
+                    .instances
+                    .retain(|one| one.instance.is_none_or(|instance| limit.contains(&instance)));
             }
         }
         summaries.retain(|summary| !summary.instances.is_empty());

@@ -205,10 +205,10 @@ impl LabelSet {
         class: LabelClass,
         pairs: impl IntoIterator<Item = (&'p str, &'p str, bool)>,
     ) -> Result<Self, EncodeError> {
-        let flags = |optional| class.bit() | if optional { OPTIONAL } else { 0 };
-        let entries =
-            pairs.into_iter().map(|(name, value, optional)| (name, value, flags(optional)));
-        Self::from_entries(entries)
+        Self::from_entries(pairs.into_iter().map(|(name, value, optional)| {
+            let optional = if optional { OPTIONAL } else { 0 };
+            (name, value, class.bit() | optional)
+        }))
     }
 
     /// Returns a set from (name, value as JSON, flags), as [`from_pairs`](Self::from_pairs).

@@ -146,7 +146,7 @@ impl<'a> ArchiveRecords<'a> {
         if file.is_compressed() {
             return Ok(None);
         }
-        Ok(self.run.find_by_excerpts((file, offset), excerpt, count, is_over))
+        Ok(self.run.find_by_excerpts(file, offset, excerpt, count, is_over))
     }
 
     /// Returns the position: the number of its volume, and the offset.

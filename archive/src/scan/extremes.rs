@@ -17,7 +17,7 @@
 //! above 254 (`src/pmns/stdpmid.pcp`).
 
 use super::{SelectedMetric, Selection, programs};
-use crate::{InDom, IndomHistory, Metadata, MetricDesc, Pmid, Semantics};
+use crate::{InDom, Metadata, MetricDesc, Pmid, Semantics};
 
 /// The part of the name space with these metrics.
 const BRANCH: &str = "reduced.";
@@ -80,13 +80,16 @@ impl Side {
     fn found(self, gauge: &SelectedMetric, metadata: &Metadata) -> Option<String> {
         let desc = self.desc(gauge)?;
         let name = self.name(&gauge.name);
-        let metric = metadata.metric_by_name(&name).filter(|metric| metric.desc == desc);
+        if metadata.metric_by_name(&name)?.desc != desc {
+            return None;
+        }
         // Instances are matched by their numbers.
-        let has_names = |indom: InDom| {
-            metadata.indom_history(indom).is_some_and(IndomHistory::has_constant_numbers)
-        };
-        let mut indoms = [gauge.desc.indom, desc.indom].into_iter().flatten();
-        metric.filter(|_| indoms.all(has_names)).map(|_| name)
+        for indom in [gauge.desc.indom, desc.indom].into_iter().flatten() {
+            if !metadata.indom_history(indom)?.has_constant_numbers() {
+                return None;
+            }
+        }
+        Some(name)
     }
 }
 

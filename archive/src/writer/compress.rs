@@ -125,35 +125,34 @@ pub fn compress_volume(
 ///
 /// [`Error::Io`] if either cannot be read.
 pub fn is_same(compressed: impl AsRef<Path>, plain: impl AsRef<Path>) -> Result<bool> {
-    let compressed = compressed.as_ref();
-    let plain = plain.as_ref();
-    let same = || {
-        let mut packed = RecordFile::open(compressed)?;
-        let mut plain = RecordFile::open(plain)?;
-        let mut one = Vec::new();
-        let mut other = Vec::new();
-        let len = plain.len()?;
-        let mut offset = 0;
-        while offset < len {
-            let piece = (len - offset).min(COMPARED as u64);
-            if packed.available(offset, piece, piece)? < piece {
-                return Ok(false);
-            }
-            one.resize(piece as usize, 0);
-            other.resize(piece as usize, 0);
-            packed.read_at(&mut one, offset)?;
-            plain.read_at(&mut other, offset)?;
-            if one != other {
-                return Ok(false);
-            }
-            offset += piece;
-        }
-        Ok(packed.available(len, 1, 1)? == 0)
-    };
-    match same() {
+    match has_same_bytes(compressed.as_ref(), plain.as_ref()) {
         Err(Error::Decompress { .. }) => Ok(false),
         same => same,
     }
+}
+
+fn has_same_bytes(compressed: &Path, plain: &Path) -> Result<bool> {
+    let mut packed = RecordFile::open(compressed)?;
+    let mut plain = RecordFile::open(plain)?;
+    let mut one = Vec::new();
+    let mut other = Vec::new();
+    let len = plain.len()?;
+    let mut offset = 0;
+    while offset < len {
+        let piece = (len - offset).min(COMPARED as u64);
+        if packed.available(offset, piece, piece)? < piece {
+            return Ok(false);
+        }
+        one.resize(piece as usize, 0);
+        other.resize(piece as usize, 0);
+        packed.read_at(&mut one, offset)?;
+        plain.read_at(&mut other, offset)?;
+        if one != other {
+            return Ok(false);
+        }
+        offset += piece;
+    }
+    Ok(packed.available(len, 1, 1)? == 0)
 }
 
 /// Compresses a plain file into another; `false` if `go_on` ended it.

@@ -76,8 +76,8 @@ pub(super) fn due_interval(
     now: Timestamp,
     retention: &Retention,
 ) -> Option<Duration> {
-    let is_begun = |age: Duration| archive.end.saturating_add(age) < now;
-    let (_, tier) = retention.tiers_from().rfind(|(age, _)| is_begun(*age))?;
+    let (_, tier) =
+        retention.tiers_from().rfind(|(age, _)| archive.end.saturating_add(*age) < now)?;
     (tier.interval > archive.interval).then_some(tier.interval)
 }
 

@@ -179,10 +179,9 @@ impl Driver {
         if self.sampler.awaits_settings() {
             self.sampler.take_settings(self.now());
         }
-        let is_last = |Stop { awaited, timeout }: &Stop| {
-            self.sampler.is_answered(*awaited) || self.start.elapsed() >= *timeout
-        };
-        if self.stop.as_ref().is_some_and(is_last) {
+        if let Some(stop) = &self.stop
+            && (self.sampler.is_answered(stop.awaited) || self.start.elapsed() >= stop.timeout)
+        {
             return WakeReason::LastTick;
         }
         let tick = self.next_tick();

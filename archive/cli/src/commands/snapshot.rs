@@ -75,7 +75,7 @@ impl Arguments {
         sides.check_names()?;
         let zone = self.zone.zone(sides.label())?;
         let window = self.span.window(sides.start(), sides.end(), zone.time_zone())?;
-        let (html, columns) = self.fitted(&sides, (window, &zone))?;
+        let (html, columns) = self.fitted(&sides, window, &zone)?;
         output_file::write(&self.output, html.as_bytes())
             .map_err(|error| Failure::Image(format!("{}: {error}", shown_path(&self.output))))?;
         self.say(window, &html, columns);
@@ -87,7 +87,8 @@ impl Arguments {
     fn fitted(
         &self,
         sides: &Sides,
-        (window, zone): (Window, &Zone),
+        window: Window,
+        zone: &Zone,
     ) -> Result<(String, [u32; 2]), Failure> {
         let mut selections = sides.selections();
         let mut histograms = Vec::new();
@@ -100,7 +101,7 @@ impl Arguments {
         let mut all_movements = Vec::new();
         for (place, (side, histograms)) in sides.iter().zip(&histograms).enumerate() {
             all_events.extend(events(place, side, window, &|| true)?.unwrap_or_default());
-            heats.extend(self.heats((place, side), histograms, window)?);
+            heats.extend(self.heats(place, side, histograms, window)?);
             all_movements.extend(movements(place, side, sides.selection(side), window)?);
         }
         let frame = Frame { header, events: all_events, heats, movements: all_movements };
@@ -109,7 +110,9 @@ impl Arguments {
         loop {
             let mut payload = Payload::new(&frame, columns);
             for (place, (side, selection)) in sides.iter().zip(&selections).enumerate() {
-                self.add_values((place, side), selection, (window, columns), &mut payload)?;
+                let own = side.own_window(window);
+                let grid = Grid::new(own.start..=own.end, columns);
+                self.add_values(place, side, selection, &grid, &mut payload)?;
             }
             if payload.is_empty() {
                 let reason = "the metrics have no numbers at these times";
@@ -134,7 +137,8 @@ impl Arguments {
 
     fn heats(
         &self,
-        (place, side): (usize, &Side),
+        place: usize,
+        side: &Side,
         histograms: &[Histogram],
         window: Window,
     ) -> Result<Vec<page::heat::Heat>, Failure> {
@@ -148,18 +152,19 @@ impl Arguments {
     /// Adds the values, counters as rates; and the counters as they are.
     fn add_values(
         &self,
-        (place, side): (usize, &Side),
+        place: usize,
+        side: &Side,
         selection: &Selection<'_>,
-        (window, columns): (Window, u32),
+        grid: &Grid,
         payload: &mut Payload<'_>,
     ) -> Result<(), Failure> {
-        let own = side.own_window(window);
-        let grid = Grid::new(own.start..=own.end, columns);
         let mut counters = selection.clone();
         counters.retain(SelectedMetric::has_rates);
         for (rates, selection) in [(true, selection), (false, &counters)] {
             let options = Options { rates, gaps: self.gaps.gaps() };
-            for (number, group) in groups(selection, columns, CELLS_AT_ONCE).iter().enumerate() {
+            for (number, group) in
+                groups(selection, grid.columns(), CELLS_AT_ONCE).iter().enumerate()
+            {
                 let envelope = Envelope::read(group, grid.clone(), options)?;
                 let of = EnvelopeNames::new((place, side), group, &envelope);
                 payload.add(&envelope, &of)?;

@@ -243,10 +243,13 @@ pub(crate) fn terminal_height() -> Option<usize> {
     if is_captured() {
         return None;
     }
-    let lines = std::env::var("LINES").ok().and_then(|text| text.parse().ok());
-    let terminal = || tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_row));
-    let is_usable = |height: &usize| *height > 0;
-    lines.filter(is_usable).or_else(|| terminal().filter(is_usable))
+    if let Ok(lines) = std::env::var("LINES")
+        && let Ok(height @ 1..) = lines.parse()
+    {
+        return Some(height);
+    }
+    let size = tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_row)).filter(|height| *height > 0)
 }
 
 /// Returns [`terminal_height`], else 50.

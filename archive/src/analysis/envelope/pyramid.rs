@@ -107,7 +107,8 @@ impl Pyramid {
         let own = std::mem::take(&mut self.whole.metrics).into_iter().zip(self.cells.drain(..));
         for ((tracks, own), (place, metric)) in own.zip(places) {
             if let (Some(to), Some(into)) = (whole.metrics.get_mut(place), cells.get_mut(place)) {
-                (*to, *into) = (tracks, own);
+                *to = tracks;
+                *into = own;
                 for (instance, track) in &mut to.instances.all {
                     if let (Some(track), Some(life)) =
                         (track, scope.lives.lifetime(&metric, *instance))
@@ -143,31 +144,33 @@ impl Pyramid {
         }
         let Some(places) = self.places_in(next) else { return false };
         let newest = self.until().unwrap_or(self.start);
-        let mut metrics = self.whole.metrics.iter().zip(places).enumerate();
-        metrics.all(|(own, (tracks, (place, metric)))| {
-            let wanted =
-                |scope: &EnvelopeScope, place| scope.wanted.get(place).and_then(Clone::clone);
-            let before = wanted(&self.scope, own);
-            let after = wanted(next, place);
-            let is_wanted = match (&before, &after) {
+        for (own, (tracks, (place, metric))) in self.whole.metrics.iter().zip(places).enumerate() {
+            let before = self.scope.wanted.get(own).and_then(Option::as_ref);
+            let after = next.wanted.get(place).and_then(Option::as_ref);
+            let only_adds_new = match (before, after) {
                 (None, None) => true,
                 (Some(before), Some(after)) => {
-                    let is_new =
-                        |id: &InstanceId| self.scope.lives.lifetime(&metric, Some(*id)).is_none();
-                    before.is_subset(after) && after.difference(before).all(is_new)
+                    let mut added = after.difference(before);
+                    before.is_subset(after)
+                        && added.all(|id| self.scope.lives.lifetime(&metric, Some(*id)).is_none())
                 }
                 _ => false,
             };
-            let lives_on = |(instance, track): &(Option<InstanceId>, Option<InstanceTrack>)| match (
-                track,
-                next.lives.lifetime(&metric, *instance),
-            ) {
-                (Some(track), Some(life)) => track.life().agrees_with(life, newest),
-                (None, None) => true,
-                _ => false,
-            };
-            is_wanted && tracks.instances.all.iter().all(lives_on)
-        })
+            if !only_adds_new {
+                return false;
+            }
+            for (instance, track) in &tracks.instances.all {
+                let lives_on = match (track, next.lives.lifetime(&metric, *instance)) {
+                    (Some(track), Some(life)) => track.life().agrees_with(life, newest),
+                    (None, None) => true,
+                    _ => false,
+                };
+                if !lives_on {
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// Returns the columns of all that was read and will be.
@@ -266,7 +269,8 @@ impl Pyramid {
         let metrics = self.whole.metrics.iter_mut().zip(&mut self.cells).zip(&self.scope.metrics);
         for ((tracks, cells), metric) in metrics {
             let kind = self.scope.kind(metric);
-            let [before, after] = [&self.grid, &coarser].map(|grid| usual(kind, grid));
+            let before = usual(kind, &self.grid);
+            let after = usual(kind, &coarser);
             for ((_, track), cells) in tracks.instances.all.iter_mut().zip(cells) {
                 let Some(track) = track else { continue };
                 track.put_back(cells.take(before));
@@ -358,8 +362,7 @@ impl Pyramid {
         ahead: i128,
     ) -> Vec<Run> {
         let end = ahead + (i128::from(answer.columns()) << level);
-        let clip = |column: i128| u32::try_from(column.max(0)).unwrap_or(u32::MAX);
-        let columns = clip(ahead)..clip(end);
+        let columns = clipped(ahead)..clipped(end);
         let mut runs = cells.runs(columns.clone(), usual(kind, &self.grid));
         runs.extend(track.last_run().cloned());
         let mut moved = Vec::new();
@@ -367,12 +370,18 @@ impl Pyramid {
             let start = run.columns.start.max(columns.start);
             let end = run.columns.end.min(columns.end);
             if start < end {
-                let [start, end] = [start, end].map(|column| clip(i128::from(column) - ahead));
+                let start = clipped(i128::from(start) - ahead);
+                let end = clipped(i128::from(end) - ahead);
                 moved.push(Run { columns: start..end, ..run });
             }
         }
         (0..level).fold(moved, |runs, _| halved(&runs, 0))
     }
+}
+
+/// Returns the column that is nearest to a number, which may be before or after all columns.
+fn clipped(column: i128) -> u32 {
+    u32::try_from(column.max(0)).unwrap_or(u32::MAX)
 }
 
 fn usual(kind: CellKind, grid: &Grid) -> Weight {

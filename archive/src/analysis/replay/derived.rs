@@ -443,9 +443,11 @@ impl NameResolver for Names<'_, '_> {
         let groups = self.groups.get_mut(place).ok_or_else(problem)?;
         let mut of_members = Vec::new();
         for member in members {
-            let value = |label: &String| format!("{label}={}", known.value(member, label));
-            let name = labels.iter().map(value).collect::<Vec<_>>().join(",");
-            of_members.push((member, groups.group(name).ok_or_else(problem)?));
+            let mut pairs = Vec::new();
+            for label in labels {
+                pairs.push(format!("{label}={}", known.value(member, label)));
+            }
+            of_members.push((member, groups.group(pairs.join(",")).ok_or_else(problem)?));
         }
         let indom = InDom::new(DOMAIN, place as u32 + 1).map_err(|_| problem())?;
         Ok((indom, of_members))
@@ -453,12 +455,9 @@ impl NameResolver for Names<'_, '_> {
 
     fn instances(&self, indom: InDom, filter: Option<&Filter>) -> Vec<InstanceId> {
         if let Some(groups) = groups_of(self.groups, indom) {
-            let is_chosen = |name: &str| match filter {
-                None => true,
-                Some(Filter::Name(wanted)) => wanted == name,
-                Some(Filter::Pattern(regex, is_negated)) => regex.is_match(name) != *is_negated,
-            };
-            let chosen = groups.named().filter(|(_, name)| is_chosen(name));
+            let named = groups.named();
+            let chosen =
+                named.filter(|(_, name)| filter.is_none_or(|filter| filter.is_match(name)));
             return chosen.map(|(group, _)| group).collect();
         }
         let history = self.source.metadata().indom_history(indom);
@@ -467,7 +466,7 @@ impl NameResolver for Names<'_, '_> {
         let mut ids: Vec<InstanceId> = match filter {
             None => named.map(|instance| instance.id).collect(),
             Some(Filter::Name(name)) => select_instances(&[name], history).into_iter().collect(),
-            Some(Filter::Pattern(regex, is_negated)) => named
+            Some(Filter::Pattern { regex, is_negated }) => named
                 .filter(|instance| {
                     let first_word = instance.name.split(' ').next().unwrap_or_default();
                     (regex.is_match(first_word) || regex.is_match(&instance.name)) != *is_negated

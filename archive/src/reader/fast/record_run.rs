@@ -72,7 +72,8 @@ impl RunFinder {
     /// read: then a reader of whole records finds out what is there.
     pub(crate) fn find_by_excerpts(
         &mut self,
-        (file, offset): (&mut RecordFile, u64),
+        file: &mut RecordFile,
+        offset: u64,
         excerpt: &Excerpt,
         count: usize,
         is_over: impl Fn(Timestamp) -> bool,
@@ -95,12 +96,16 @@ impl RunFinder {
                 _ => break,
             }
         }
-        let shape = excerpt.shape;
-        let bytes = &*self.excerpts;
-        let stride = excerpt.len;
-        let run =
-            RecordRun { shape, bytes, stride, is_excerpt: true, timestamps: &self.timestamps };
-        Some(run).filter(|run| !run.timestamps.is_empty())
+        if self.timestamps.is_empty() {
+            return None;
+        }
+        Some(RecordRun {
+            shape: excerpt.shape,
+            bytes: &self.excerpts,
+            stride: excerpt.len,
+            is_excerpt: true,
+            timestamps: &self.timestamps,
+        })
     }
 
     /// Returns the length in bytes of the first `count` records of the run found last.

@@ -193,12 +193,10 @@ fn pour_file(file: &Path, mut output: &File, goes_on: &AtomicBool) -> io::Result
 
 /// Returns whether a plain file has nothing but records.
 fn is_of_records(file: &Path) -> Result<bool> {
-    let read = || {
-        let mut pieces = Pieces::of_records(File::open(file)?);
-        while pieces.next()?.is_some() {}
-        Ok(pieces.records().is_some())
-    };
-    read().map_err(io_error("read", file))
+    let input = File::open(file).map_err(io_error("open", file))?;
+    let mut pieces = Pieces::of_records(input);
+    while pieces.next().map_err(io_error("read", file))?.is_some() {}
+    Ok(pieces.records().is_some())
 }
 
 /// Copies a file as it is; returns its length.
@@ -220,23 +218,24 @@ struct Plain<'w> {
     watch: &'w mut dyn FnMut(u64),
 }
 
+impl Plain<'_> {
+    fn read_next(&mut self, bytes: &mut [u8]) -> Result<usize> {
+        let mut len = self.file.available(self.offset, 0, bytes.len() as u64)?;
+        if len == 0 {
+            // Damage is an error, the end is none.
+            len = self.file.available(self.offset, 1, 1)?;
+        }
+        let bytes = bytes.get_mut(..len as usize).unwrap_or_default();
+        self.file.read_at(bytes, self.offset)?;
+        self.offset += len;
+        (self.watch)(len);
+        Ok(len as usize)
+    }
+}
+
 impl Read for Plain<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut read = || {
-            let len = self.file.available(self.offset, 0, bytes.len() as u64)? as usize;
-            let len = if len == 0 {
-                // Damage is an error, the end is none.
-                self.file.available(self.offset, 1, 1)? as usize
-            } else {
-                len
-            };
-            let bytes = bytes.get_mut(..len).unwrap_or_default();
-            self.file.read_at(bytes, self.offset)?;
-            self.offset += len as u64;
-            (self.watch)(len as u64);
-            Ok(len)
-        };
-        read().map_err(|error: Error| io::Error::other(error))
+        self.read_next(bytes).map_err(io::Error::other)
     }
 }
 

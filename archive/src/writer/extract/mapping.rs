@@ -457,12 +457,11 @@ impl Mapping {
     /// Returns the targets of the labels in the new archive: none, or several clusters if the
     /// metrics of one were moved to several.
     fn label_targets(&self, target: LabelTarget) -> Vec<LabelTarget> {
-        let one = |is_wanted: bool| is_wanted.then_some(target).into_iter().collect();
         match target {
+            LabelTarget::Context => vec![LabelTarget::Context],
             LabelTarget::Item(pmid) => {
                 self.new_pmid(pmid).map(LabelTarget::Item).into_iter().collect()
             }
-            LabelTarget::Context => one(true),
             LabelTarget::Domain(domain) => {
                 self.domains.heirs(domain).iter().copied().map(LabelTarget::Domain).collect()
             }

@@ -218,10 +218,9 @@ impl<'p, 'a> Output<'p, 'a> {
     }
 
     fn write_records(&mut self, staged: &[Staged]) -> Result<()> {
-        let same = |one: &Staged, other: &Staged| (one.run, one.at) == (other.run, other.at);
-        for record in staged.chunk_by(same) {
-            let is_mark = |staged: &Staged| staged.value == StagedValue::Mark;
-            let values = record.iter().take_while(|staged| !is_mark(staged)).count();
+        for record in staged.chunk_by(|one, other| one.run == other.run && one.at == other.at) {
+            // Marks are the last of their time.
+            let values = record.partition_point(|staged| staged.value != StagedValue::Mark);
             let (values, marks) = record.split_at(values);
             if let Some(first) = values.first() {
                 self.write_values(first.at, values)?;
@@ -261,8 +260,7 @@ impl<'p, 'a> Output<'p, 'a> {
         let Some(metric) = self.metrics.get(first.metric as usize) else { return Ok(()) };
         let Some(new_pmid) = metric.pmid_of(first.slot) else { return Ok(()) };
         let builder = &mut self.writer.builder;
-        let is_value = |staged: &&Staged| staged.value != StagedValue::Row;
-        if !staged.iter().any(|staged| is_value(&staged)) {
+        if staged.iter().all(|staged| staged.value == StagedValue::Row) {
             builder.put_empty_set(new_pmid, None);
             return Ok(());
         }

@@ -168,15 +168,14 @@ impl<'t> Scanner<'t> {
     /// Takes a host name: letters, digits, dots and `-`.
     pub(super) fn take_host(&mut self) -> Option<&'t str> {
         let rest = self.rest();
-        let ends = |(offset, c): (usize, char)| {
-            let is_arrow = rest.get(offset..).is_some_and(|tail| tail.starts_with("->"));
-            let is_part = c.is_ascii_alphanumeric() || c == '.' || (c == '-' && !is_arrow);
-            !is_part
-        };
-        let len = rest.char_indices().find(|c| ends(*c)).map_or(rest.len(), |(offset, _)| offset);
-        let host = rest.get(..len).filter(|host| host.starts_with(|c: char| c != '.' && c != '-'));
-        self.advance(host.map_or(0, str::len));
-        host
+        let before_arrow = rest.split("->").next().unwrap_or_default();
+        let end = before_arrow.find(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '-');
+        let host = before_arrow.get(..end.unwrap_or(before_arrow.len()))?;
+        if host.is_empty() || host.starts_with(['.', '-']) {
+            return None;
+        }
+        self.advance(host.len());
+        Some(host)
     }
 
     /// Takes digits, dots and stars: a number or the parts of an identifier.

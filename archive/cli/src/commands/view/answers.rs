@@ -137,7 +137,7 @@ impl<'r> Request<'r> {
                 tile.add_beyond(part, &names, origin(part), way == Direction::After);
             };
             let options = Options { rates: !raw, gaps: self.archives.gaps };
-            if !beyond::search(&selection, (&envelope, options), self.go_on, &mut add)? {
+            if !beyond::search(&selection, &envelope, options, self.go_on, &mut add)? {
                 return Ok(None);
             }
         }

@@ -118,7 +118,7 @@ impl Archives {
         let files = files(&sides);
         let options = Options { rates: true, gaps };
         let envelopes = sides.iter().map(|_| Envelopes::new(options).small(SMALL)).collect();
-        let opened = Arc::new(Opened::new(sides, (origin, &zone), None)?);
+        let opened = Arc::new(Opened::new(sides, origin, &zone, None)?);
         let state = Mutex::new(State { opened, problem: None });
         let looking = Mutex::new(Look { files, next: Instant::now() });
         Ok(Self { zone, gaps, envelopes, small: SMALL, origin, state, looking })
@@ -177,7 +177,7 @@ impl Archives {
                 let again = before
                     .sides
                     .reopened()
-                    .and_then(|sides| Opened::new(sides, (self.origin, &self.zone), Some(&before)));
+                    .and_then(|sides| Opened::new(sides, self.origin, &self.zone, Some(&before)));
                 let mut state = lock(&self.state);
                 match again {
                     Ok(opened) => *state = State { opened: Arc::new(opened), problem: None },
@@ -198,7 +198,8 @@ impl Archives {
 impl Opened {
     fn new(
         sides: Sides,
-        (origin, zone): (Timestamp, &Zone),
+        origin: Timestamp,
+        zone: &Zone,
         before: Option<&Self>,
     ) -> Result<Self, Failure> {
         let mut selections = sides.selections();

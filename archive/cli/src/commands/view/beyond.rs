@@ -6,7 +6,7 @@ use std::time::Duration;
 use hashbrown::HashSet;
 use pcp_archive::envelope::{Envelope, GoOn, Grid, Options};
 use pcp_archive::scan::{SelectedMetric, Selection};
-use pcp_archive::{Error, Pmid, Timestamp};
+use pcp_archive::{Error, Pmid};
 
 /// The most bytes of records that are searched on one side of a window.
 const MAX_SEARCHED_BYTES: u64 = 16 << 20;
@@ -35,7 +35,8 @@ pub(super) enum Direction {
 /// Those of the reader.
 pub(super) fn search(
     selection: &Selection<'_>,
-    (envelope, options): (&Envelope, Options),
+    envelope: &Envelope,
+    options: Options,
     go_on: GoOn<'_>,
     found: &mut dyn FnMut(Direction, &Selection<'_>, &Envelope),
 ) -> Result<bool, Error> {
@@ -64,20 +65,17 @@ pub(super) fn search(
             found(way, &wanted, &part);
             let known = pmids(&wanted, &part);
             wanted.retain(|metric| !known.contains(&metric.desc.pmid));
-            if is_all(way, (from, to), (source.start(), source.end())) {
+            let is_all = match way {
+                Direction::Before => from <= source.start(),
+                Direction::After => to >= source.end(),
+            };
+            if is_all {
                 break;
             }
             length = length.saturating_mul(GROWTH);
         }
     }
     Ok(true)
-}
-
-fn is_all(way: Direction, part: (Timestamp, Timestamp), all: (Timestamp, Timestamp)) -> bool {
-    match way {
-        Direction::Before => part.0 <= all.0,
-        Direction::After => part.1 >= all.1,
-    }
 }
 
 /// Returns the metrics with values of which some series has none near an end of the window, or all.

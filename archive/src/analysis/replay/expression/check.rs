@@ -614,7 +614,7 @@ impl TypeChecker<'_> {
         let Some(indom) = inner.indom else {
             let name = match filter {
                 Filter::Name(name) => format!("[{name}]"),
-                Filter::Pattern(regex, _) => format!("/{regex}/"),
+                Filter::Pattern { regex, .. } => format!("/{regex}/"),
             };
             return Err(Flaw::new(at, Problem::NoInstances(name)));
         };

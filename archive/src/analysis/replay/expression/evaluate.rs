@@ -372,14 +372,17 @@ pub(super) fn of_instances<'v>(
 
 /// Returns the instances with the largest values, in the order of instances; NaN is the least.
 fn top(mut values: ExpressionValues<'_>, count: usize) -> ExpressionValues<'_> {
-    let number = |value: Value<'_>| value.as_f64().filter(|number| !number.is_nan());
-    values.sort_by(|(_, one), (_, other)| {
-        let [one, other] = [*one, *other].map(|value| number(value).unwrap_or(f64::NEG_INFINITY));
-        other.total_cmp(&one)
-    });
+    values.sort_by(|(_, one), (_, other)| rank_of(*other).total_cmp(&rank_of(*one)));
     values.truncate(count);
     values.sort_by_key(|(id, _)| *id);
     values
+}
+
+fn rank_of(value: Value<'_>) -> f64 {
+    match value.as_f64() {
+        Some(number) if !number.is_nan() => number,
+        _ => f64::NEG_INFINITY,
+    }
 }
 
 /// Returns the values of the first, and of the second for the instances that the first lacks. Both

@@ -88,8 +88,21 @@ pub(super) struct ConstantMetadata {
 #[derive(Debug, Clone)]
 pub(crate) enum Filter {
     Name(String),
-    /// Matched against the name up to its first blank; negated if the flag is set.
-    Pattern(Regex, bool),
+    /// Matched against the name up to its first blank.
+    Pattern {
+        regex: Regex,
+        is_negated: bool,
+    },
+}
+
+impl Filter {
+    /// Returns whether an instance that has this name, and no number, is selected.
+    pub(crate) fn is_match(&self, name: &str) -> bool {
+        match self {
+            Self::Name(wanted) => wanted == name,
+            Self::Pattern { regex, is_negated } => regex.is_match(name) != *is_negated,
+        }
+    }
 }
 
 /// An operator between two operands.
@@ -570,7 +583,7 @@ impl<'p, 't> Parser<'p, 't> {
             Flaw::new(self.offset(), Problem::Pattern(pattern.clone(), error.to_string()))
         })?;
         self.next += 1;
-        Ok(Filter::Pattern(regex, is_negated))
+        Ok(Filter::Pattern { regex, is_negated })
     }
 
     /// Parses `tag=value, ...`.
@@ -694,7 +707,7 @@ mod tests {
                 format!("({condition}?{yes}:{no})")
             }
             NodeKind::Instances(inner, Filter::Name(name)) => format!("{}[{name}]", tree(inner)),
-            NodeKind::Instances(inner, Filter::Pattern(regex, is_negated)) => {
+            NodeKind::Instances(inner, Filter::Pattern { regex, is_negated }) => {
                 format!("{}[{}/{regex}/]", tree(inner), if *is_negated { "!" } else { "" })
             }
             NodeKind::Call(function, inner) => format!("{function:?}({})", tree(inner)),
