@@ -33,7 +33,7 @@ pub(crate) use record_file::{
     FileWindow, LabelDifference, NextRecord, RecordFile, check_labels, label_difference,
 };
 pub use reduced_names::{original_base, reduced_base, reduced_interval, successor};
-pub(crate) use scanner::{Damage, Scanned, Scanner, next_intact};
+pub(crate) use scanner::{Damage, ScannedRecord, Scanner, next_intact};
 pub(crate) use visibility::{create_new, move_archive, show, unfinished_metadata};
 pub use visibility::{existing_file, remove_archive, unfinished_archives};
 

@@ -61,7 +61,7 @@ pub(crate) use indom::IndomRecordKind;
 pub(crate) use labelset::LabelRecord;
 pub(crate) use metadata_record::MetadataRecord;
 pub(crate) use record_type::RecordType;
-pub(crate) use result::{RecordPlace, ShapeId, Stored};
+pub(crate) use result::{RecordPlace, ShapeId, UntypedValue};
 pub(crate) use result_builder::{ResultBuilder, encode_mark};
 pub(crate) use text::TextRecord;
 pub use version::Version;

@@ -407,14 +407,14 @@ impl Archive {
         Source::from(self).records_back_from(from)
     }
 
-    fn at_start(&self) -> ArchiveRecords<'_> {
+    fn records_at_start(&self) -> ArchiveRecords<'_> {
         ArchiveRecords::new(self, Position::start(self.version()))
     }
 
     /// Returns what served the values, if the first record says so.
     fn server(&self) -> Option<ServerIdentity> {
         *self.server.get_or_init(|| {
-            let mut records = self.at_start();
+            let mut records = self.records_at_start();
             let loaded = records.load_next().ok()??;
             ServerIdentity::of_record(&records.pass(loaded).ok()?)
         })
@@ -436,7 +436,7 @@ impl Archive {
     /// last records, since some are logged between others.
     fn last_interval(&self) -> Option<Duration> {
         *self.last_interval.get_or_init(|| {
-            let mut records = self.at_end();
+            let mut records = self.records_at_end();
             let mut later = self.end;
             let mut intervals = Vec::new();
             for _ in 0..MAX_LAST_RECORDS {
@@ -454,7 +454,7 @@ impl Archive {
         })
     }
 
-    fn at_end(&self) -> ArchiveRecords<'_> {
+    fn records_at_end(&self) -> ArchiveRecords<'_> {
         ArchiveRecords::new(self, self.end_position)
     }
 
@@ -503,7 +503,7 @@ impl Archive {
         let mut damage = None;
         let mut bad_label = None;
         for at in (0..self.volumes.len()).rev() {
-            let mut records = self.at_start();
+            let mut records = self.records_at_start();
             if let Err(error) = records.move_to_end_of(at) {
                 if !is_tolerant || !error.is_damage() {
                     return Err(error);

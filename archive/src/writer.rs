@@ -65,7 +65,7 @@ pub struct Summary {
 
 /// Metadata that was given times of its own and waits for the next record.
 #[derive(Debug, Default)]
-struct Dated {
+struct DatedMetadata {
     /// Number of its bytes in the writer's metadata buffer.
     len: usize,
     /// It describes new metrics or instances.
@@ -103,7 +103,7 @@ pub struct ArchiveWriter {
     /// Memory for the record and the metadata of one write.
     record: Vec<u8>,
     metadata: Vec<u8>,
-    dated: Dated,
+    dated: DatedMetadata,
     /// The template whose metrics were last found declared.
     checked_template: Option<u64>,
     /// Bytes of metadata by account.
@@ -165,7 +165,7 @@ impl ArchiveWriter {
             builder: ResultBuilder::default(),
             record: Vec::new(),
             metadata: Vec::new(),
-            dated: Dated::default(),
+            dated: DatedMetadata::default(),
             checked_template: None,
             charges: BTreeMap::new(),
         })

@@ -22,6 +22,6 @@ pub(crate) use file_table::{Change, FileId, FileState};
 pub(crate) use listing::DirectoryLimits;
 pub(crate) use liveness::{Process, may_be_elsewhere};
 pub(crate) use producer::Producer;
-pub(crate) use removal::{DeadFile, NotRemoved, Removal, RemovalOutcome};
+pub(crate) use removal::{DeadFile, Removal, RemovalOutcome, RemovalRefusal};
 pub(crate) use restarts::Restarts;
 pub(crate) use watcher::Watcher;

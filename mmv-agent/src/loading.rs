@@ -24,4 +24,4 @@ pub(crate) mod update;
 
 pub(crate) use loader::Loader;
 pub(crate) use reporter::Reporter;
-pub(crate) use thread::{LAST_WAIT, Loading, RequestNumber};
+pub(crate) use thread::{LAST_WAIT, LoaderHandle, RequestNumber};

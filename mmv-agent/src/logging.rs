@@ -18,4 +18,4 @@ pub(crate) use archive_names::ArchiveNames;
 pub(crate) use archive_writer::{Archiver, ArchiverReport, Order, Policy};
 pub(crate) use queue::{Offer, QueueReceiver, QueueSender, WriterMessage, queue};
 pub(crate) use record::{Recorder, RecorderBuilder};
-pub(crate) use sample::{ChangedValues, LastKnown, Sample};
+pub(crate) use sample::{ChangedValues, LastKnownValues, Sample};

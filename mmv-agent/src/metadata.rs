@@ -20,15 +20,15 @@ mod payers;
 mod record_shape;
 mod translation;
 
-pub(crate) use catalog::{Catalog, CatalogSource, Conflict, Merged, Recreations, merge};
+pub(crate) use catalog::{Catalog, CatalogSource, Conflict, MergedCatalog, Recreations, merge};
 pub(crate) use clusters::{Assignments, Claim, ClusterAllocator, Collision, FileCluster};
-pub(crate) use declared::{Declared, needs_new_archive};
+pub(crate) use declared::{ArchiveDeclarations, needs_new_archive};
 pub(crate) use descriptor_changes::DescriptorChanges;
 pub(crate) use items::ItemAllocators;
 pub(crate) use name_owners::{NameOwners, subtree};
 pub(crate) use names::complete_name;
 pub(crate) use numbers::{DOMAIN, MAX_AUTOMATIC, OWN_CLUSTER};
-pub(crate) use ownership::{Owned, Owners};
+pub(crate) use ownership::{KeyOwner, Owners};
 pub(crate) use payers::Payers;
 pub(crate) use record_shape::{RecordShape, ValueLocation, ValueSetShape};
 pub(crate) use translation::{Translation, indom_serials, items, translate};

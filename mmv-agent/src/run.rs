@@ -89,7 +89,7 @@ impl RunningAgent {
     pub(crate) fn wait(self) -> Result<Summary, Error> {
         // Each of these ends when those before it have ended.
         let sampler = self.sampler.wait();
-        let loader = self.loader.wait_at_most(LOADER_TIMEOUT).unwrap_or_else(|Unfinished| {
+        let loader = self.loader.wait_at_most(LOADER_TIMEOUT).unwrap_or_else(|UnfinishedThread| {
             warn!("reading a file does not return; stopping without waiting for it");
             Ok(())
         });
@@ -274,7 +274,7 @@ fn spawn<T: Send + 'static>(
 
 /// A thread that has not ended in time.
 #[derive(Debug)]
-struct Unfinished;
+struct UnfinishedThread;
 
 /// A thread and its name.
 #[derive(Debug)]
@@ -284,11 +284,11 @@ struct Worker<T> {
 }
 
 impl<T> Worker<T> {
-    fn wait_at_most(self, longest: Duration) -> Result<Result<T, Error>, Unfinished> {
+    fn wait_at_most(self, longest: Duration) -> Result<Result<T, Error>, UnfinishedThread> {
         let until = Instant::now() + longest;
         while !self.thread.is_finished() {
             if Instant::now() >= until {
-                return Err(Unfinished);
+                return Err(UnfinishedThread);
             }
             thread::sleep(POLL_INTERVAL);
         }

@@ -14,7 +14,7 @@ mod timed_file;
 mod value_plan;
 mod values;
 
-pub(crate) use active_source::{ActiveSource, Finding, PassResult, Ticket, usual_time};
+pub(crate) use active_source::{ActiveSource, PassResult, SourceFinding, Ticket, usual_time};
 pub(crate) use allowance::Allowance;
 pub(crate) use file_gaps::{FileGaps, Gap, GapCause, GapChange};
 pub(crate) use value_plan::{TEXT_BYTES, ValuePlan, low_half};
@@ -343,15 +343,15 @@ impl Source {
     /// Any [`RejectReason`].
     pub(crate) fn open(
         path: &Path,
-        terms: &mut OpenLimits<'_>,
+        open_limits: &mut OpenLimits<'_>,
     ) -> Result<(Self, Contents), RejectReason> {
         let file = directory::open_file(path).map_err(|error| match error.kind() {
             io::ErrorKind::CrossesDevices => RejectReason::Mounted,
             _ => RejectReason::Open(error),
         })?;
-        let (source, contents) = Self::resolve(file, None, terms)?;
+        let (source, contents) = Self::resolve(file, None, open_limits)?;
         if source.may_lack_metadata() {
-            return source.again(terms);
+            return source.reopen(open_limits);
         }
         Ok((source, contents))
     }
@@ -361,28 +361,29 @@ impl Source {
     /// # Errors
     ///
     /// Any [`RejectReason`].
-    pub(crate) fn again(
+    pub(crate) fn reopen(
         &self,
-        terms: &mut OpenLimits<'_>,
+        open_limits: &mut OpenLimits<'_>,
     ) -> Result<(Self, Contents), RejectReason> {
         let file = self.file.try_clone().map_err(RejectReason::Open)?;
-        terms.limits.writer_has_ended = !self.is_fed();
-        let (source, contents) = Self::resolve(file, self.process.clone(), terms)?;
+        open_limits.limits.writer_has_ended = !self.is_fed();
+        let (source, contents) = Self::resolve(file, self.process.clone(), open_limits)?;
         Ok((Self { owner: self.owner, ..source }, contents))
     }
 
     fn resolve(
         file: File,
         known: Option<Arc<Process>>,
-        terms: &mut OpenLimits<'_>,
+        open_limits: &mut OpenLimits<'_>,
     ) -> Result<(Self, Contents), RejectReason> {
         let metadata = file.metadata().map_err(RejectReason::Open)?;
         if !metadata.is_file() {
             return Err(Refusal::NotRegular.into());
         }
         let timed = TimedFile::new(&file);
-        let (contents, cost) = Contents::read_from_at_cost(&timed, metadata.len(), &terms.limits);
-        terms.cost = cost;
+        let (contents, cost) =
+            Contents::read_from_at_cost(&timed, metadata.len(), &open_limits.limits);
+        open_limits.cost = cost;
         let contents = contents.map_err(|refusal| {
             let found = file.metadata().map_or(0, |now| now.len());
             match refusal {
@@ -399,7 +400,7 @@ impl Source {
         let needed = mapped_bytes(&contents);
         let instances = instances_beyond(&contents, needed);
         let beyond = instances.map_or(0, |(from, end)| end - from);
-        (terms.allow)(&contents, needed.saturating_add(beyond), cost.memory)?;
+        (open_limits.allow)(&contents, needed.saturating_add(beyond), cost.memory)?;
         // A file that became longer is about to grow.
         let found = file.metadata().map_err(RejectReason::Open)?.len();
         let resized = RejectReason::Resized { expected: header.file_len, found };
@@ -426,7 +427,9 @@ impl Source {
                     Some(known) => known,
                     None => Arc::new(match Process::find(pid) {
                         Some(process) => process,
-                        None if terms.reads_ended && !may_be_elsewhere(pid) => Process::ended(pid),
+                        None if open_limits.reads_ended && !may_be_elsewhere(pid) => {
+                            Process::ended(pid)
+                        }
                         None => return Err(RejectReason::NoProcess { pid }),
                     }),
                 })
@@ -446,7 +449,7 @@ impl Source {
             mapping,
             plan,
             growing,
-            is_complete: terms.limits.writer_has_ended,
+            is_complete: open_limits.limits.writer_has_ended,
             canary,
             process,
         };

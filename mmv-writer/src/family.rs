@@ -14,7 +14,7 @@ use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteG
 use hashbrown::HashMap;
 
 use crate::builder::MetricBuilder;
-use crate::live::Released;
+use crate::live::ReleasedHandles;
 use crate::mapping::Owner;
 use crate::metric::{Handle, ValueSlot};
 use crate::registration::MetricSpec;
@@ -258,7 +258,7 @@ impl<L: Labels, H: SeriesHandle> Series<L, H> {
         let SeriesMetric { files, id, .. } = H::series(&self.metric);
         let mut state = files.write();
         let mut creation =
-            Creation { state: &mut state, name: name.as_str(), released: Released::new() };
+            Creation { state: &mut state, name: name.as_str(), released: ReleasedHandles::new() };
         let handle = H::create(&self.metric, Some(&self.overflow), &mut creation).ok()?;
         for (label, value) in pairs {
             let label = Label::new(legal_label_name(label), value);
@@ -277,7 +277,7 @@ impl<L: Labels, H: SeriesHandle> Series<L, H> {
         let mut state = files.write();
         let name = InstanceName::new(&pairs(labels), H::MAX_NAME);
         let mut creation =
-            Creation { state: &mut state, name: name.as_str(), released: Released::new() };
+            Creation { state: &mut state, name: name.as_str(), released: ReleasedHandles::new() };
         handle.remove_parts(&self.metric, &mut creation);
         let parts = creation.released;
         let (was_there, released) = state.remove(id.indom, name.as_str());

@@ -40,16 +40,16 @@ use crate::options::RegistryBuilder;
 use crate::overflow::Clusters;
 pub(crate) use handles::{HandleIndex, RemoveHandle};
 use sections::Sections;
-pub(crate) use state::{DynamicId, FamilyId, Released, State};
+pub(crate) use state::{DynamicId, FamilyId, ReleasedHandles, State};
 
 /// The growing files of one registry.
 #[derive(Debug)]
-pub(crate) struct Growing {
+pub(crate) struct GrowingFiles {
     state: RwLock<State>,
     announce_interval: Duration,
 }
 
-impl Growing {
+impl GrowingFiles {
     pub(crate) fn new(
         options: &RegistryBuilder,
         identity: FileIdentity,

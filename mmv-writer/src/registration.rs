@@ -133,7 +133,7 @@ pub(crate) struct MetricId {
 const NO_METRIC: MetricId = MetricId { file: FileId(usize::MAX), item: u32::MAX };
 
 /// A metric that was checked, and for which there is room.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedMetric {
     pub(crate) file: FileId,
     /// The domain, with its serial and labels, if the file does not have it yet.
     indom: Option<(Indom, u32, Vec<LabelRecord>)>,
@@ -328,7 +328,7 @@ impl<S: Store> Registrations<S> {
         on: Option<&Indom>,
         values: usize,
         also: Need,
-    ) -> Result<Prepared, Error> {
+    ) -> Result<PreparedMetric, Error> {
         if let Some(indom) = on.filter(|indom| indom.registry != self.id) {
             return Err(Error::OtherRegistry { name: indom.record.name.clone() });
         }
@@ -341,12 +341,12 @@ impl<S: Store> Registrations<S> {
         let of_indom = indom.iter().flat_map(|(_, _, labels)| labels);
         here.numbers.check_labels(of_indom.chain(&metric.labels))?;
         here.store.reserve(&need, &metric.name)?;
-        Ok(Prepared { file, indom, metric })
+        Ok(PreparedMetric { file, indom, metric })
     }
 
     /// Adds a metric that was prepared, without values.
-    pub(crate) fn commit(&mut self, prepared: Prepared) -> (&mut S, S::Metric) {
-        let Prepared { file, indom, metric } = prepared;
+    pub(crate) fn commit(&mut self, prepared: PreparedMetric) -> (&mut S, S::Metric) {
+        let PreparedMetric { file, indom, metric } = prepared;
         let CheckedMetric { name, record, labels, shape } = metric;
         let taken = self.names.take(&name, MetricId { file, item: record.item });
         debug_assert_eq!(taken, Ok(true), "{name} was checked");
@@ -366,7 +366,7 @@ impl<S: Store> Registrations<S> {
     /// Adds a metric that was prepared, with a value for each instance of a domain.
     fn commit_strip(
         &mut self,
-        prepared: Prepared,
+        prepared: PreparedMetric,
         indom: &Indom,
     ) -> Result<(CellStrip, Vec<ValueSlot>), Error> {
         let values = indom.record.members.len();

@@ -19,7 +19,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use crate::live::Growing;
+use crate::live::GrowingFiles;
 use crate::mapping::{CellStrip, Owner};
 use crate::metric::ValueSlot;
 use crate::options::RegistryBuilder;
@@ -103,12 +103,12 @@ pub(crate) struct Inner {
 
 #[derive(Debug)]
 enum Engine {
-    Growing(Arc<Growing>),
-    Sealed(Box<Mutex<Sealed>>),
+    Growing(Arc<GrowingFiles>),
+    Sealed(Box<Mutex<SealedRegistry>>),
 }
 
 #[derive(Debug)]
-enum Sealed {
+enum SealedRegistry {
     Filling(Box<Registrations<Draft>>),
     Published(Published),
     /// Withdrawn, or publication failed.
@@ -160,9 +160,9 @@ impl Registry {
         let engine = if options.sealed {
             let registrations =
                 Registrations::new(identity, clusters, (), options.pinned, options.lenient)?;
-            Engine::Sealed(Box::new(Mutex::new(Sealed::Filling(Box::new(registrations)))))
+            Engine::Sealed(Box::new(Mutex::new(SealedRegistry::Filling(Box::new(registrations)))))
         } else {
-            let growing = Growing::new(&options, identity, clusters)?;
+            let growing = GrowingFiles::new(&options, identity, clusters)?;
             if let Some(published) = growing.read().published() {
                 let _ = publication.set(Publication::new(published));
                 remove_stale(published.path(), &[]);
@@ -219,11 +219,11 @@ impl Registry {
     pub fn publish(&self) -> Result<Self, Error> {
         let Engine::Sealed(sealed) = &self.inner.engine else { return Ok(self.clone()) };
         let mut sealed = lock(sealed);
-        match std::mem::replace(&mut *sealed, Sealed::Gone) {
-            Sealed::Filling(registrations) => {
+        match std::mem::replace(&mut *sealed, SealedRegistry::Gone) {
+            SealedRegistry::Filling(registrations) => {
                 let published = publish_all(*registrations)?;
                 let _ = self.inner.publication.set(Publication::new(&published));
-                *sealed = Sealed::Published(published);
+                *sealed = SealedRegistry::Published(published);
             }
             other => *sealed = other,
         }
@@ -312,10 +312,10 @@ impl Registry {
         match &self.inner.engine {
             Engine::Growing(growing) => growing.read().overflow(),
             Engine::Sealed(sealed) => match &*lock(sealed) {
-                Sealed::Published(published) => {
+                SealedRegistry::Published(published) => {
                     published.overflow().iter().map(|file| file.path().to_owned()).collect()
                 }
-                Sealed::Filling(_) | Sealed::Gone => Vec::new(),
+                SealedRegistry::Filling(_) | SealedRegistry::Gone => Vec::new(),
             },
         }
     }
@@ -329,7 +329,7 @@ impl Registry {
                 growing.read().published().is_some_and(Published::is_published)
             }
             Engine::Sealed(sealed) => {
-                matches!(&*lock(sealed), Sealed::Published(file) if file.is_published())
+                matches!(&*lock(sealed), SealedRegistry::Published(file) if file.is_published())
             }
         }
     }
@@ -343,7 +343,7 @@ impl Registry {
     fn is_withdrawn(&self) -> bool {
         match &self.inner.engine {
             Engine::Growing(growing) => growing.read().published().is_none(),
-            Engine::Sealed(sealed) => matches!(&*lock(sealed), Sealed::Gone),
+            Engine::Sealed(sealed) => matches!(&*lock(sealed), SealedRegistry::Gone),
         }
     }
 
@@ -399,7 +399,7 @@ impl Registry {
     }
 
     /// Returns the files that grow, if they do.
-    pub(crate) fn growing(&self) -> Option<&Arc<Growing>> {
+    pub(crate) fn growing(&self) -> Option<&Arc<GrowingFiles>> {
         match &self.inner.engine {
             Engine::Growing(growing) => Some(growing),
             Engine::Sealed(_) => None,
@@ -429,7 +429,7 @@ impl Registry {
         change: impl FnOnce(&mut Registrations<Draft>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if let Engine::Sealed(sealed) = &self.inner.engine
-            && let Sealed::Filling(registrations) = &mut *lock(sealed)
+            && let SealedRegistry::Filling(registrations) = &mut *lock(sealed)
         {
             return change(registrations);
         }
@@ -449,7 +449,7 @@ impl Inner {
         match &self.engine {
             Engine::Growing(growing) => growing.withdraw(),
             Engine::Sealed(sealed) => {
-                let withdrawn = std::mem::replace(&mut *lock(sealed), Sealed::Gone);
+                let withdrawn = std::mem::replace(&mut *lock(sealed), SealedRegistry::Gone);
                 drop(withdrawn);
             }
         }
@@ -462,7 +462,7 @@ impl Publication {
     }
 }
 
-fn lock(sealed: &Mutex<Sealed>) -> MutexGuard<'_, Sealed> {
+fn lock(sealed: &Mutex<SealedRegistry>) -> MutexGuard<'_, SealedRegistry> {
     sealed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -173,12 +173,16 @@ fn parse_iso(text: &str, zone: &TimeZone) -> Option<Result<Timestamp, TimeError>
         return Some(Ok(from_jiff(instant)));
     }
     let civil = text.parse::<civil::DateTime>().ok()?;
-    Some(in_zone(civil, zone, text))
+    Some(time_in_zone(civil, zone, text))
 }
 
 /// Converts a local time. One that occurs twice, at the end of daylight saving time, is the later
 /// of the two, as in PCP (`__pmMktime` in `src/libpcp/src/tz.c`).
-fn in_zone(civil: civil::DateTime, zone: &TimeZone, text: &str) -> Result<Timestamp, TimeError> {
+fn time_in_zone(
+    civil: civil::DateTime,
+    zone: &TimeZone,
+    text: &str,
+) -> Result<Timestamp, TimeError> {
     let instant = zone.to_ambiguous_timestamp(civil).later();
     Ok(from_jiff(instant.map_err(|_| TimeError::NoSuchDate(text.to_owned()))?))
 }

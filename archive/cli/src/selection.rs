@@ -88,7 +88,7 @@ pub(crate) fn warn_of_unknown_metric(name: &str, metadata: &Metadata) {
     if warn_of_unknown_labels(name, metadata) {
         return;
     }
-    if let Some((metric, instance)) = of_instance(name)
+    if let Some((metric, instance)) = split_instance(name)
         && metadata.metric_by_name(metric).is_some()
     {
         return warn(&format_args!("{name}: -i selects instances: {metric} -i '{instance}'"));
@@ -103,7 +103,7 @@ pub(crate) fn warn_of_unknown_metric(name: &str, metadata: &Metadata) {
 }
 
 /// Parses the parts of `METRIC[INSTANCE]`, as columns are called.
-fn of_instance(text: &str) -> Option<(&str, &str)> {
+fn split_instance(text: &str) -> Option<(&str, &str)> {
     text.strip_suffix(']')?.split_once('[')
 }
 

@@ -61,7 +61,7 @@ pub enum SampleKind {
 
 /// The samples of a step.
 #[derive(Debug, Clone, Copy)]
-pub struct Converted<'s> {
+pub struct ConvertedStep<'s> {
     /// New series, including those that reuse the number of another one.
     pub began: &'s [SampleSeriesId],
     /// The samples in order, with rising times for each series.
@@ -69,7 +69,7 @@ pub struct Converted<'s> {
     table: &'s Table,
 }
 
-impl<'s> Converted<'s> {
+impl<'s> ConvertedStep<'s> {
     /// Returns a series, as [`Samples::series`].
     pub fn series(&self, id: SampleSeriesId) -> Option<&'s SampleSeries> {
         self.table.get(id)
@@ -136,7 +136,7 @@ impl Samples {
         Self::default()
     }
 
-    /// Returns a series that was in [`Converted::began`], until the step after the end of its
+    /// Returns a series that was in [`ConvertedStep::began`], until the step after the end of its
     /// archive.
     pub fn series(&self, id: SampleSeriesId) -> Option<&SampleSeries> {
         self.table.get(id)
@@ -150,7 +150,7 @@ impl Samples {
     }
 
     /// Converts a step to samples.
-    pub fn convert(&mut self, step: &Step<'_>) -> Converted<'_> {
+    pub fn convert(&mut self, step: &Step<'_>) -> ConvertedStep<'_> {
         let milliseconds = step.timestamp.div_euclid(1_000_000);
         self.begin(milliseconds);
         // Sums first: histograms take their labels.
@@ -191,7 +191,7 @@ impl Samples {
         self.ended_places = None;
         self.is_over = step.kind == StepKind::EndOfArchive;
         let table = &self.table;
-        Converted { began: &table.began, samples: &table.samples, table }
+        ConvertedStep { began: &table.began, samples: &table.samples, table }
     }
 
     fn begin(&mut self, milliseconds: i64) {

@@ -159,7 +159,7 @@ pub struct Counts {
 }
 
 /// Decides which values are read.
-struct Wanted {
+struct ValueSelector {
     selection: MetricSelection,
     families: Box<dyn Fn(&Family) -> bool + Send>,
 }
@@ -171,7 +171,7 @@ pub struct Walk {
     metadata_version: u64,
     catalog: Catalog,
     output: Output,
-    wanted: Wanted,
+    wanted: ValueSelector,
     position: Position,
     /// The position to resume from; steps before it are repeated.
     resume: Option<Position>,
@@ -248,7 +248,10 @@ impl Walk {
             metadata_version: 0,
             catalog: Catalog::default(),
             output: Output::default(),
-            wanted: Wanted { selection: MetricSelection::default(), families: Box::new(|_| true) },
+            wanted: ValueSelector {
+                selection: MetricSelection::default(),
+                families: Box::new(|_| true),
+            },
             position: Position { archive: String::new(), volume: 0, offset: 0, time: 0 },
             resume,
             is_position_lost,

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
 /// A piece that the connection has not sent yet, and the value that it keeps alive.
-struct Unsent<H> {
+struct UnsentPiece<H> {
     piece: Bytes,
     _held: Arc<H>,
 }
 
-impl<H> AsRef<[u8]> for Unsent<H> {
+impl<H> AsRef<[u8]> for UnsentPiece<H> {
     fn as_ref(&self) -> &[u8] {
         &self.piece
     }
@@ -22,19 +22,19 @@ impl<H> AsRef<[u8]> for Unsent<H> {
 /// A body that keeps a value, such as [`Busy`](crate::Busy), alive until its last piece is sent:
 /// hyper buffers a body long before the peer reads it.
 #[derive(Debug)]
-pub struct Sent<B, H> {
+pub struct GuardedBody<B, H> {
     body: B,
     held: Arc<H>,
 }
 
-impl<B, H> Sent<B, H> {
+impl<B, H> GuardedBody<B, H> {
     /// Keeps `held` alive until the body is sent or dropped.
     pub fn new(body: B, held: H) -> Self {
         Self { body, held: Arc::new(held) }
     }
 }
 
-impl<B, H> Body for Sent<B, H>
+impl<B, H> Body for GuardedBody<B, H>
 where
     B: Body<Data = Bytes> + Unpin,
     H: Send + Sync + 'static,
@@ -49,7 +49,7 @@ where
         let held = Arc::clone(&self.held);
         let frame = Pin::new(&mut self.body).poll_frame(context);
         frame.map_ok(|frame| {
-            frame.map_data(|piece| Bytes::from_owner(Unsent { piece, _held: held }))
+            frame.map_data(|piece| Bytes::from_owner(UnsentPiece { piece, _held: held }))
         })
     }
 
@@ -73,7 +73,8 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let held = Arc::new(());
-            let mut sent = Sent::new(Full::new(Bytes::from_static(b"samples")), Arc::clone(&held));
+            let mut sent =
+                GuardedBody::new(Full::new(Bytes::from_static(b"samples")), Arc::clone(&held));
             let piece = sent.frame().await.unwrap().unwrap().into_data().unwrap();
             assert!(sent.is_end_stream());
             // What the connection does with a piece that its peer takes in parts.

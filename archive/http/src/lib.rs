@@ -10,7 +10,7 @@
 //! | lifetime of a connection | 10 min, of which the first 5 accept new requests |
 //!
 //! A connection is idle unless a complete request is being answered: the caller says so with
-//! [`ConnectionPlace::busy`], and [`Sent`] keeps the guard until the peer has read the answer.
+//! [`ConnectionPlace::busy`], and [`GuardedBody`] keeps the guard until the peer has read the answer.
 //! Request bodies and authorization are the caller's responsibility.
 
 #![forbid(unsafe_code)]
@@ -37,7 +37,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{sleep, timeout};
 
-pub use body::Sent;
+pub use body::GuardedBody;
 use limit::Limit;
 pub use limit::{Busy, ConnectionPlace};
 pub use listener::Listener;

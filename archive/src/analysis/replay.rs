@@ -75,7 +75,7 @@ use crate::reader::salvage::Loss;
 use crate::scan::{Chunk, ChunkLimits, ChunkRows, Column, programs};
 use crate::{InstanceId, Metadata, Pmid, Result, Semantics, Source, Timestamp, Value, scan};
 
-use derived::{Derivations, Derived, IntervalValue, LabelGroups, Needed};
+use derived::{Derivations, DerivedMetric, IntervalValue, LabelGroups, NeededMetric};
 use interpolate::{ObservedValue, value_at};
 use lines::TrackWalls;
 use timeline::{Reach, Timeline};
@@ -185,7 +185,7 @@ impl<'a> ReplaySelection<'a> {
     /// metrics that are shown, and last the events that say when programs ran.
     fn with_operands(mut self) -> Self {
         self.shown = self.shown.or(Some(self.metrics().len()));
-        for Needed { name, instances } in &self.derivations.operands {
+        for NeededMetric { name, instances } in &self.derivations.operands {
             let pmid = self.metadata().metric_by_name(name).map(|metric| metric.desc.pmid);
             let shown = pmid.and_then(|pmid| self.chosen.labelled_instances(pmid)).cloned();
             self.chosen.select_operand(name, instances.as_ref());
@@ -393,7 +393,7 @@ pub struct Replay<'a> {
     timeline: Timeline,
     /// The shown metrics: the first tracks, then the derived metrics.
     metrics: Vec<SelectedMetric>,
-    derived: Vec<Derived>,
+    derived: Vec<DerivedMetric>,
     /// The quantiles and functions of intervals in expressions.
     of_interval: Vec<IntervalValue>,
     /// The domains of groups in expressions.

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use super::index::LocatedEntry;
 use super::pattern::Pattern;
 use super::{Checker, Defect, Report};
-use crate::files::{Scanned, Scanner};
+use crate::files::{ScannedRecord, Scanner};
 use crate::format::{EventArray, Role};
 use crate::progress::Progress;
 use crate::reader::fast::{RecordShapes, SequenceMap};
@@ -44,8 +44,8 @@ impl Checker {
                 is_empty = false;
                 let report = &mut self.report;
                 let (offset, len) = match piece {
-                    Scanned::Record { offset, len } => (offset, len),
-                    Scanned::Damage(damage) => {
+                    ScannedRecord::Record { offset, len } => (offset, len),
+                    ScannedRecord::Damage(damage) => {
                         entries.skip_to(damage.offset + damage.len);
                         let bytes = damage.len;
                         report.add_damage(&path, damage, |source| match last {

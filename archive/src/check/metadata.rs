@@ -7,7 +7,7 @@ use pcp_types::names::check_metric_name;
 
 use super::domains::Domains;
 use super::{Checker, Defect, Report};
-use crate::files::{Scanned, Scanner};
+use crate::files::{ScannedRecord, Scanner};
 use crate::format::{DescRecord, LabelRecord, MetadataRecord, Role, desc, metadata_record};
 use crate::reader::MetadataLoader;
 use crate::{
@@ -24,16 +24,18 @@ const MAX_DIMENSION: i32 = 2;
 
 /// The result of the pass over the metadata.
 #[derive(Default)]
-pub(super) struct Checked {
+pub(super) struct CheckedMetadata {
     pub(super) metadata: Metadata,
     /// Offsets and times of the records that have a time.
     pub(super) timestamps: Vec<(u64, Timestamp)>,
 }
 
 impl Checker {
-    pub(super) fn check_metadata(&mut self) -> Result<Checked> {
-        let Some(path) = self.files.metadata.clone() else { return Ok(Checked::default()) };
-        let Some(file) = self.open(&path, Role::Metadata)? else { return Ok(Checked::default()) };
+    pub(super) fn check_metadata(&mut self) -> Result<CheckedMetadata> {
+        let Some(path) = self.files.metadata.clone() else { return Ok(CheckedMetadata::default()) };
+        let Some(file) = self.open(&path, Role::Metadata)? else {
+            return Ok(CheckedMetadata::default());
+        };
         let version = self.label.version;
         let mut pass = MetadataPass {
             path,
@@ -48,8 +50,10 @@ impl Checker {
         while let Some(piece) = scanner.next()? {
             is_empty = false;
             match piece {
-                Scanned::Record { offset, len } => pass.check(offset, scanner.bytes(offset, len)),
-                Scanned::Damage(damage) => {
+                ScannedRecord::Record { offset, len } => {
+                    pass.check(offset, scanner.bytes(offset, len));
+                }
+                ScannedRecord::Damage(damage) => {
                     pass.report
                         .add_damage(&pass.path, damage, |source| Defect::TornMetadata { source });
                 }
@@ -60,7 +64,7 @@ impl Checker {
         }
         let MetadataPass { loader, timestamps, .. } = pass;
         self.check_timestamps(&timestamps);
-        Ok(Checked { metadata: loader.finish(), timestamps })
+        Ok(CheckedMetadata { metadata: loader.finish(), timestamps })
     }
 
     fn check_timestamps(&mut self, timestamps: &[(u64, Timestamp)]) {

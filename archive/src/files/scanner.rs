@@ -15,7 +15,7 @@ const BLOCK: usize = 256 << 10;
 
 /// A record or damage, as a scan finds them in order.
 #[derive(Debug)]
-pub(crate) enum Scanned {
+pub(crate) enum ScannedRecord {
     /// A record whose length words agree. Its bytes are there until the next
     /// call.
     Record { offset: u64, len: usize },
@@ -80,7 +80,7 @@ impl Scanner {
     /// # Errors
     ///
     /// [`Error::Io`] only.
-    pub(crate) fn next(&mut self) -> Result<Option<Scanned>> {
+    pub(crate) fn next(&mut self) -> Result<Option<ScannedRecord>> {
         if self.is_over {
             return Ok(None);
         }
@@ -90,7 +90,7 @@ impl Scanner {
             Ok(NextRecord::Record(len)) => match frame::parse(self.bytes(offset, len)) {
                 Ok(_) => {
                     self.offset += len as u64;
-                    return Ok(Some(Scanned::Record { offset, len }));
+                    return Ok(Some(ScannedRecord::Record { offset, len }));
                 }
                 Err(source) => self.file.corrupt(offset, source),
             },
@@ -101,7 +101,7 @@ impl Scanner {
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) => error,
         };
-        self.skip(offset, error).map(|damage| Some(Scanned::Damage(damage)))
+        self.skip(offset, error).map(|damage| Some(ScannedRecord::Damage(damage)))
     }
 
     fn skip(&mut self, offset: u64, error: Error) -> Result<Damage> {
@@ -223,8 +223,8 @@ pub(crate) fn next_intact(
     let mut after = offset;
     while let Some(piece) = scanner.next()? {
         match piece {
-            Scanned::Damage(damage) => after = damage.offset + damage.len,
-            Scanned::Record { offset: at, len } => {
+            ScannedRecord::Damage(damage) => after = damage.offset + damage.len,
+            ScannedRecord::Record { offset: at, len } => {
                 if let Ok(record) = Record::parse(version, scanner.bytes(at, len), 0, at) {
                     return Ok((at, Some(record.timestamp())));
                 }

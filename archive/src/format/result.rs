@@ -188,7 +188,7 @@ impl<'a> Record<'a> {
     }
 
     /// Sets the archive of a set that the record is of.
-    pub(crate) const fn of_archive(self, archive: u32) -> Self {
+    pub(crate) const fn with_archive(self, archive: u32) -> Self {
         Self { archive, ..self }
     }
 
@@ -202,7 +202,7 @@ impl<'a> Record<'a> {
         self.adaptations.is_some()
     }
 
-    pub(crate) const fn of_shape(self, shape: Option<ShapeId>) -> Self {
+    pub(crate) const fn with_shape(self, shape: Option<ShapeId>) -> Self {
         Self { shape, ..self }
     }
 
@@ -252,7 +252,7 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the record at a place, from a copy of its bytes. It was checked there.
-    pub(crate) fn at_place(place: &RecordPlace, bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn from_place(place: &RecordPlace, bytes: &'a [u8]) -> Option<Self> {
         let &RecordPlace { version, shape, archive, volume, offset, .. } = place;
         let record = Self::parse_head(version, bytes, volume, offset).ok()?;
         Some(Self { shape, archive, ..record })
@@ -507,15 +507,15 @@ impl<'a> ValueSetView<'a> {
     }
 
     /// Returns the values as they are stored, in file order.
-    pub(crate) fn stored(&self) -> impl Iterator<Item = (Option<InstanceId>, Stored<'a>)> {
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (Option<InstanceId>, UntypedValue<'a>)> {
         let record = self.record;
         let format = self.format;
         self.instances().zip(self.pairs).map(move |(instance, pair)| {
             let word = pair.word.get();
             let stored = if format == IN_PLACE {
-                Stored::Word(word)
+                UntypedValue::Word(word)
             } else {
-                Stored::Block(value_block::whole(record, word))
+                UntypedValue::Block(value_block::whole(record, word))
             };
             (instance, stored)
         })
@@ -542,7 +542,7 @@ impl<'a> ValueSetView<'a> {
 
 /// A value as stored, before its type is known.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Stored<'a> {
+pub(crate) enum UntypedValue<'a> {
     Word(u32),
     /// A block with its header, without padding.
     Block(&'a [u8]),
@@ -564,7 +564,7 @@ impl<'a> Values<'a> {
     fn decode(&self, word: U32) -> Result<Value<'a>, RecordError> {
         let word = word.get();
         let (value, len) = if self.format == IN_PLACE {
-            (in_place(self.value_type, word), WORD)
+            (value_of_word(self.value_type, word), WORD)
         } else {
             let block = value_block::whole(self.record, word);
             if let Some(found) = value_block::contradiction(self.value_type, block) {
@@ -611,7 +611,7 @@ impl<'a> Iterator for Values<'a> {
 }
 
 /// Returns a word as a value. Very old archives have floats in place.
-fn in_place(value_type: ValueType, word: u32) -> Option<Value<'static>> {
+fn value_of_word(value_type: ValueType, word: u32) -> Option<Value<'static>> {
     match value_type {
         ValueType::I32 => Some(Value::I32(word.cast_signed())),
         ValueType::U32 => Some(Value::U32(word)),

@@ -4,7 +4,7 @@
 //! by the size of the first half when it is known. One builder serves many
 //! records and keeps its memory.
 
-use super::result::{IN_BLOCKS, IN_PLACE, Stored, head_size};
+use super::result::{IN_BLOCKS, IN_PLACE, UntypedValue, head_size};
 use super::{WORD, frame, padded, timestamp, value_block};
 use crate::{
     EncodeError, ErrorCode, InstanceId, Pmid, Timestamp, Value, ValueSet, ValueSetView, ValueType,
@@ -119,11 +119,11 @@ impl ResultBuilder {
         self.open = Some(OpenSet { count_at: self.sets.len() - WORD, values: 0, format });
         for (instance, stored) in set.stored() {
             let block = match stored {
-                Stored::Word(word) => {
+                UntypedValue::Word(word) => {
                     self.put_word(instance, word);
                     continue;
                 }
-                Stored::Block(block) => block,
+                UntypedValue::Block(block) => block,
             };
             self.put_stored(instance, block);
         }

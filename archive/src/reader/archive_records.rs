@@ -67,7 +67,7 @@ pub(super) struct VolumeEnd {
 /// A record in the window: what [`ArchiveRecords::load_next`] and
 /// [`ArchiveRecords::load_previous`] found.
 #[derive(Clone, Copy)]
-pub(super) struct Loaded {
+pub(super) struct LoadedRecord {
     volume: usize,
     pub(super) offset: u64,
     pub(super) len: usize,
@@ -84,18 +84,18 @@ impl<'a> ArchiveRecords<'a> {
 
     /// Returns the record that [`load_next`](Self::load_next) found; the position is after it
     /// afterwards.
-    pub(super) fn pass(&mut self, loaded: Loaded) -> Result<Record<'_>> {
+    pub(super) fn pass(&mut self, loaded: LoadedRecord) -> Result<Record<'_>> {
         let end = loaded.offset + loaded.len as u64;
         self.parse(loaded, Position { volume: loaded.volume, offset: end })
     }
 
     /// Returns the record that [`load_previous`](Self::load_previous) found; the position is
     /// before it afterwards.
-    pub(super) fn pass_back(&mut self, loaded: Loaded) -> Result<Record<'_>> {
+    pub(super) fn pass_back(&mut self, loaded: LoadedRecord) -> Result<Record<'_>> {
         self.parse(loaded, Position { volume: loaded.volume, offset: loaded.offset })
     }
 
-    fn parse(&mut self, loaded: Loaded, after: Position) -> Result<Record<'_>> {
+    fn parse(&mut self, loaded: LoadedRecord, after: Position) -> Result<Record<'_>> {
         let bytes = self.window.get(loaded.offset, loaded.len).unwrap_or_default();
         let volume = self.archive.volumes.get(loaded.volume);
         let number = volume.map_or(0, |volume| volume.number);
@@ -189,13 +189,13 @@ impl<'a> ArchiveRecords<'a> {
 
     /// Brings the record after the position into the window; `None` after the
     /// last complete one.
-    pub(super) fn load_next(&mut self) -> Result<Option<Loaded>> {
+    pub(super) fn load_next(&mut self) -> Result<Option<LoadedRecord>> {
         loop {
             let Position { volume, offset } = self.position;
             self.open(volume)?;
             let Some((_, file)) = &mut self.file else { return Ok(None) };
             match self.window.forward(file, offset)? {
-                NextRecord::Record(len) => return Ok(Some(Loaded { volume, offset, len })),
+                NextRecord::Record(len) => return Ok(Some(LoadedRecord { volume, offset, len })),
                 NextRecord::End if volume >= self.archive.end_position.volume => return Ok(None),
                 NextRecord::End => {
                     let offset = self.archive.version().label_size();
@@ -213,14 +213,14 @@ impl<'a> ArchiveRecords<'a> {
 
     /// Brings the record before the position into the window; `None` at the
     /// start.
-    pub(super) fn load_previous(&mut self) -> Result<Option<Loaded>> {
+    pub(super) fn load_previous(&mut self) -> Result<Option<LoadedRecord>> {
         let floor = self.archive.version().label_size();
         loop {
             let Position { volume, offset } = self.position;
             self.open(volume)?;
             let Some((_, file)) = &mut self.file else { return Ok(None) };
             if let Some(len) = self.window.backward(file, floor, offset)? {
-                return Ok(Some(Loaded { volume, offset: offset - len as u64, len }));
+                return Ok(Some(LoadedRecord { volume, offset: offset - len as u64, len }));
             }
             let Some(before) = volume.checked_sub(1) else { return Ok(None) };
             self.move_to_end_of(before)?;
@@ -280,7 +280,9 @@ impl<'a> ArchiveRecords<'a> {
             self.window.read_little();
             let loaded = self.load_next()?;
             match self.timestamp_of(loaded)? {
-                Some((timestamp, Loaded { volume, offset, len })) if !is_behind(timestamp) => {
+                Some((timestamp, LoadedRecord { volume, offset, len }))
+                    if !is_behind(timestamp) =>
+                {
                     self.position = Position { volume, offset: offset + len as u64 };
                     self.seek_cache.pass(timestamp, self.position);
                 }
@@ -296,7 +298,7 @@ impl<'a> ArchiveRecords<'a> {
         loop {
             match self.load_previous().and_then(|loaded| self.timestamp_of(loaded)) {
                 Ok(Some((timestamp, loaded))) if is_behind(timestamp) => {
-                    let Loaded { volume, offset, .. } = loaded;
+                    let LoadedRecord { volume, offset, .. } = loaded;
                     self.position = Position { volume, offset };
                 }
                 Ok(_) => return true,
@@ -308,7 +310,7 @@ impl<'a> ArchiveRecords<'a> {
     /// Returns whether the position certainly is before a record that the search has to pass.
     fn is_in_front(&mut self, is_behind: impl Fn(Timestamp) -> bool) -> bool {
         let found = self.load_next().and_then(|loaded| self.timestamp_of(loaded));
-        let Ok(Some((timestamp, Loaded { offset, len, .. }))) = found else { return false };
+        let Ok(Some((timestamp, LoadedRecord { offset, len, .. }))) = found else { return false };
         let bytes = self.window.get(offset, len).unwrap_or_default();
         !is_behind(timestamp) && bytes.first_chunk::<LENGTH_WORD>() == bytes.last_chunk()
     }
@@ -323,7 +325,10 @@ impl<'a> ArchiveRecords<'a> {
         Some(Position { volume, offset }.min(self.archive.end_position))
     }
 
-    fn timestamp_of(&self, loaded: Option<Loaded>) -> Result<Option<(Timestamp, Loaded)>> {
+    fn timestamp_of(
+        &self,
+        loaded: Option<LoadedRecord>,
+    ) -> Result<Option<(Timestamp, LoadedRecord)>> {
         let (Some(loaded), Some((_, file))) = (loaded, &self.file) else { return Ok(None) };
         let bytes = self.window.get(loaded.offset, loaded.len).unwrap_or_default();
         let timestamp = Record::parse_timestamp(self.archive.version(), bytes);
@@ -334,9 +339,12 @@ impl<'a> ArchiveRecords<'a> {
     /// Returns the timestamp as [`timestamp_of`](Self::timestamp_of), after checking that all
     /// fields of the record are whole: two words within half a record can look like the length
     /// words around one.
-    fn timestamp_of_whole(&self, loaded: Option<Loaded>) -> Result<Option<(Timestamp, Loaded)>> {
+    fn timestamp_of_whole(
+        &self,
+        loaded: Option<LoadedRecord>,
+    ) -> Result<Option<(Timestamp, LoadedRecord)>> {
         let (Some(loaded), Some((_, file))) = (loaded, &self.file) else { return Ok(None) };
-        let Loaded { offset, len, .. } = loaded;
+        let LoadedRecord { offset, len, .. } = loaded;
         let bytes = self.window.get(offset, len).unwrap_or_default();
         match Record::parse(self.archive.version(), bytes, 0, offset) {
             Ok(record) => Ok(Some((record.timestamp(), loaded))),

@@ -27,10 +27,11 @@ impl<'m> IndomCursor<'m> {
 
     /// Moves to the state at a time; false if that is before the first.
     pub fn move_to(&mut self, time: Timestamp) -> bool {
-        let is_over = |at: usize| self.steps.get(at).is_some_and(|step| step.timestamp <= time);
-        let has_begun = self.applied.checked_sub(1).is_none_or(is_over);
+        let (applied, next) = self.steps.split_at_checked(self.applied).unwrap_or_default();
+        let is_before = applied.last().is_some_and(|step| step.timestamp > time);
+        let is_over = next.first().is_some_and(|step| step.timestamp <= time);
         // Mostly the timestamp is still within the same state.
-        if !has_begun || is_over(self.applied) {
+        if is_before || is_over {
             self.apply(self.steps.partition_point(|step| step.timestamp <= time));
         }
         self.applied > 0
@@ -43,12 +44,9 @@ impl<'m> IndomCursor<'m> {
             self.whole = &[];
             self.changed.clear();
         }
-        let news = self.steps.get(self.applied..count).unwrap_or_default();
-        let from = news
-            .iter()
-            .rposition(|step| matches!(step.change, InstanceChange::Whole(_)))
-            .unwrap_or(0);
-        for step in news.get(from..).unwrap_or_default() {
+        let steps = self.steps.get(self.applied..count).unwrap_or_default();
+        let whole = steps.iter().rposition(|step| matches!(step.change, InstanceChange::Whole(_)));
+        for step in steps.get(whole.unwrap_or(0)..).unwrap_or_default() {
             match &step.change {
                 InstanceChange::Whole(instances) => {
                     self.whole = instances;

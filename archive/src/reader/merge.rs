@@ -9,7 +9,7 @@ use crate::{Archive, ByteText, Error, Metadata, Metric, MetricDesc, Pmid};
 
 /// The metadata of archives in the order of time, merged.
 #[derive(Debug, Default)]
-pub(super) struct Merged {
+pub(super) struct MergedMetadata {
     /// A metric has one descriptor, and a name one metric.
     pub(super) metadata: Metadata,
     /// [`Error::DescDiffers`] for each archive whose values of a metric are left out;
@@ -23,8 +23,8 @@ pub(super) struct Merged {
 }
 
 /// Merges the metadata of all archives, which are in the order of time.
-pub(super) fn merge(archives: &[Archive]) -> Merged {
-    let mut merged = Merged::default();
+pub(super) fn merge(archives: &[Archive]) -> MergedMetadata {
+    let mut merged = MergedMetadata::default();
     merged.adaptations.resize_with(archives.len(), Adaptations::default);
     for (at, archive) in archives.iter().enumerate() {
         let before = archives.get(..at).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn merge(archives: &[Archive]) -> Merged {
     merged
 }
 
-impl Merged {
+impl MergedMetadata {
     /// Adds a metric of an archive. `before` are the archives that were merged earlier.
     fn add_metric(&mut self, metric: &Metric, archive: &Archive, before: &[Archive]) {
         let metadata = &mut self.metadata;
@@ -139,7 +139,7 @@ impl Merged {
     }
 }
 
-impl Merged {
+impl MergedMetadata {
     /// Removes the names that a metric has only in archives whose values of it are left out: what
     /// had them is another metric.
     fn remove_names_of_others(&mut self, pmid: Pmid, kept: &[&Archive]) {

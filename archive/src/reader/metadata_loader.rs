@@ -6,7 +6,7 @@ use std::path::Path;
 use hashbrown::hash_map::Entry;
 
 use super::indom_history;
-use crate::files::{Damage, FileWindow, NextRecord, RecordFile, Scanned, Scanner};
+use crate::files::{Damage, FileWindow, NextRecord, RecordFile, ScannedRecord, Scanner};
 use crate::format::indom::OwnedIndomRecord;
 use crate::format::{DescRecord, LabelRecord, MetadataRecord, metadata_record};
 use crate::{
@@ -39,7 +39,7 @@ pub(super) fn load(
 fn is_followed(path: &Path, version: Version, offset: u64) -> Result<bool> {
     let file = RecordFile::open(path)?;
     let damage = Scanner::of_metadata(file, version).starting_at(offset).next()?;
-    Ok(!matches!(damage, Some(Scanned::Damage(Damage { is_tail: true, .. }))))
+    Ok(!matches!(damage, Some(ScannedRecord::Damage(Damage { is_tail: true, .. }))))
 }
 
 /// Loads the metadata as far as its records are complete: where they end, and

@@ -39,7 +39,7 @@ impl RecordBatch {
         self.places.iter().filter_map(move |place| {
             let (bytes, after) = remaining.split_at_checked(place.size())?;
             remaining = after;
-            Record::at_place(place, bytes)
+            Record::from_place(place, bytes)
         })
     }
 }
@@ -63,7 +63,7 @@ mod tests {
         let first = mark(Version::V2);
         let second = mark(Version::V3);
         let first = Record::parse(Version::V2, &first, 1, 132).unwrap();
-        let second = Record::parse(Version::V3, &second, 2, 808).unwrap().of_archive(3);
+        let second = Record::parse(Version::V3, &second, 2, 808).unwrap().with_archive(3);
         let mut batch = RecordBatch::default();
         batch.push(&first);
         batch.push(&second);

@@ -37,7 +37,12 @@ impl<'a> Source<'a> {
     ///
     /// None now; volumes are opened when reading reaches them.
     pub fn records(self) -> Result<Records<'a>> {
-        Ok(Records { source: self, at: 0, inside: self.archive(0).at_start(), mark: Vec::new() })
+        Ok(Records {
+            source: self,
+            at: 0,
+            inside: self.archive(0).records_at_start(),
+            mark: Vec::new(),
+        })
     }
 
     /// Returns the records from the first one whose time is `from` or later. The indexes are used
@@ -66,7 +71,7 @@ impl<'a> Source<'a> {
 }
 
 fn of_archive<'r>(record: Record<'r>, source: Source<'r>, at: usize) -> Record<'r> {
-    let record = record.of_archive(at as u32);
+    let record = record.with_archive(at as u32);
     source.adaptations(at).map_or(record, |adaptations| record.adapted(adaptations))
 }
 
@@ -90,7 +95,7 @@ impl Records<'_> {
         }
         let Some(timestamp) = self.source.mark_behind(self.at) else { return Ok(None) };
         self.at += 1;
-        self.inside = self.source.archive(self.at).at_start();
+        self.inside = self.source.archive(self.at).records_at_start();
         self.mark(self.at - 1, timestamp).map(Some)
     }
 
@@ -106,7 +111,7 @@ impl Records<'_> {
             && self.source.is_continued(before)
         {
             self.at = before;
-            self.inside = self.source.archive(before).at_end();
+            self.inside = self.source.archive(before).records_at_end();
             loaded = self.inside.load_previous()?;
         }
         if let Some(loaded) = loaded {
@@ -117,7 +122,7 @@ impl Records<'_> {
         let timestamp = before.and_then(|before| self.source.mark_behind(before));
         let (Some(before), Some(timestamp)) = (before, timestamp) else { return Ok(None) };
         self.at = before;
-        self.inside = self.source.archive(before).at_end();
+        self.inside = self.source.archive(before).records_at_end();
         self.mark(before, timestamp).map(Some)
     }
 
@@ -159,7 +164,7 @@ impl Records<'_> {
     fn enter(&mut self, at: usize) {
         if self.at != at {
             self.at = at;
-            self.inside = self.source.archive(at).at_start();
+            self.inside = self.source.archive(at).records_at_start();
         }
     }
 
@@ -230,7 +235,7 @@ impl Records<'_> {
             let file = self.source.archive(after).base().to_owned();
             Error::Corrupt { file, offset, source }
         })?;
-        Ok(mark.of_archive(after as u32))
+        Ok(mark.with_archive(after as u32))
     }
 }
 

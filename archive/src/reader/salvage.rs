@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub use records::{Salvaged, SalvagedRecords};
 
 use super::MetadataLoader;
-use crate::files::{AddExtension as _, MemberFiles, RecordFile, Scanned, Scanner};
+use crate::files::{AddExtension as _, MemberFiles, RecordFile, ScannedRecord, Scanner};
 use crate::format::{MetadataRecord, Role, metadata_record};
 use crate::{ArchiveLabel, Error, Metadata, Result, Timestamp, Version};
 
@@ -122,8 +122,10 @@ impl Salvage {
         let mut scanner = Scanner::of_metadata(RecordFile::open(&path)?, version);
         while let Some(piece) = scanner.next()? {
             let (offset, bytes, reason) = match piece {
-                Scanned::Damage(damage) => (damage.offset, damage.len, damage.error.to_string()),
-                Scanned::Record { offset, len } => {
+                ScannedRecord::Damage(damage) => {
+                    (damage.offset, damage.len, damage.error.to_string())
+                }
+                ScannedRecord::Record { offset, len } => {
                     match use_record(&mut loader, version, offset, scanner.bytes(offset, len)) {
                         Ok(timestamp) => {
                             self.places.push(MetadataPlace { offset, len, timestamp });

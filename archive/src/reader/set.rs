@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::merge::{Merged, merge};
+use super::merge::{MergedMetadata, merge};
 use crate::files::{LISTINGS, parallel};
 use crate::format::Adaptations;
 use crate::{Archive, Error, Metadata, Result, files};
@@ -182,7 +182,7 @@ impl ArchiveSet {
             [] => return Err(Error::NotFound { path: PathBuf::new() }),
             [_] => (None, Vec::new(), Vec::new()),
             several => {
-                let Merged { metadata, left_out, adaptations, .. } = merge(several);
+                let MergedMetadata { metadata, left_out, adaptations, .. } = merge(several);
                 (Some(metadata), left_out, adaptations)
             }
         };

@@ -72,7 +72,8 @@ impl HistogramLayout {
             let sum = sum.filter(|desc| desc.indom.is_none());
             return Some(Self::single(name, sum, units, buckets));
         }
-        let (buckets, histograms) = by_name(metadata, indom?, sum.and_then(|desc| desc.indom))?;
+        let (buckets, histograms) =
+            histograms_by_name(metadata, indom?, sum.and_then(|desc| desc.indom))?;
         Some(Self { name, sum, units, buckets, histograms })
     }
 
@@ -126,7 +127,7 @@ impl HistogramLayout {
 
 /// Returns the buckets of a domain by their names, and the instances of the histograms, which are
 /// those of another domain, or one alone. `None` if they are no buckets.
-fn by_name(
+fn histograms_by_name(
     metadata: &Metadata,
     buckets: InDom,
     histograms: Option<InDom>,

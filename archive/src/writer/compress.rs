@@ -182,10 +182,12 @@ fn compress_pieces(
 ) -> io::Result<()> {
     let mut output = BufWriter::new(output);
     match compression {
-        Compression::Xz => in_blocks(|| Ok(BlockEncoder::Xz), effort, pieces, &mut output, go_on)?,
+        Compression::Xz => {
+            compress_in_blocks(|| Ok(BlockEncoder::Xz), effort, pieces, &mut output, go_on)?;
+        }
         Compression::Zstd => {
             let level = effort.zstd_level();
-            in_blocks(|| BlockEncoder::zstd(level), effort, pieces, &mut output, go_on)?;
+            compress_in_blocks(|| BlockEncoder::zstd(level), effort, pieces, &mut output, go_on)?;
         }
         Compression::Bzip2 => {
             let mut encoder = BzEncoder::new(&mut output, bzip2::Compression::best());
@@ -201,7 +203,7 @@ fn compress_pieces(
     output.flush()
 }
 
-fn in_blocks(
+fn compress_in_blocks(
     encoder: impl Fn() -> io::Result<BlockEncoder>,
     effort: Effort,
     pieces: &mut Pieces<impl Read>,

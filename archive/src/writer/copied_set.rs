@@ -7,7 +7,7 @@ use zerocopy::big_endian::U32;
 use super::rewrite::{NewNumbers, renumbered};
 use super::{check_events, check_set, mismatch};
 use crate::event;
-use crate::format::{ResultBuilder, Stored, WORD, timestamp};
+use crate::format::{ResultBuilder, UntypedValue, WORD, timestamp};
 use crate::{
     ArchiveWriter, InstanceId, MetricDesc, OwnedValue, Pmid, Record, RecordError, Result,
     Timestamp, ValueSet, ValueSetView,
@@ -130,7 +130,7 @@ fn put_set(
                 builder.put_value(instance, value_type, value)?;
             }
             // Readers of the copy leave it out as well, and say so.
-            (Err(RecordError::ValueType { .. }), Stored::Block(block)) => {
+            (Err(RecordError::ValueType { .. }), UntypedValue::Block(block)) => {
                 builder.put_stored(instance, block);
             }
             _ => return mismatch(desc),

@@ -16,7 +16,7 @@ use crate::{
 
 /// Something that changes over time: its last written and its current state.
 #[derive(Debug)]
-struct Versioned<T> {
+struct VersionedState<T> {
     written: Option<(Timestamp, T)>,
     now: T,
 }
@@ -27,8 +27,8 @@ pub(super) struct DeclaredMetadata {
     version: Version,
     metrics: HashMap<Pmid, MetricDesc>,
     names: NameSpace,
-    indoms: HashMap<InDom, Versioned<Vec<Instance>>>,
-    labels: HashMap<LabelTarget, Versioned<Vec<LabelSet>>>,
+    indoms: HashMap<InDom, VersionedState<Vec<Instance>>>,
+    labels: HashMap<LabelTarget, VersionedState<Vec<LabelSet>>>,
     texts: HashMap<(TextTarget, TextKind), ByteText>,
     /// The metadata that waits, in the order of its declaration, with the account that pays for
     /// it.
@@ -41,14 +41,14 @@ pub(super) struct DeclaredMetadata {
 
 /// The metadata that was encoded before a record.
 #[derive(Debug, Default)]
-pub(super) struct Encoded {
+pub(super) struct EncodedMetadata {
     /// There are new metrics or instances.
     pub(super) changed: bool,
     /// The bytes by account, with the index entry that they may come with.
     pub(super) charges: BTreeMap<u32, u64>,
 }
 
-impl Encoded {
+impl EncodedMetadata {
     fn charge(&mut self, account: u32, bytes: usize, version: Version) {
         if bytes > 0 {
             *self.charges.entry(account).or_insert(index::size(version) as u64) += bytes as u64;
@@ -180,7 +180,7 @@ impl DeclaredMetadata {
         }
         match self.indoms.get_mut(&indom) {
             Some(known) => known.now = now,
-            None => drop(self.indoms.insert(indom, Versioned { written: None, now })),
+            None => drop(self.indoms.insert(indom, VersionedState { written: None, now })),
         }
         self.wait(PendingMetadata::Indom(indom));
         Ok(())
@@ -194,7 +194,7 @@ impl DeclaredMetadata {
         let now = sets.to_vec();
         match self.labels.get_mut(&target) {
             Some(known) => known.now = now,
-            None => drop(self.labels.insert(target, Versioned { written: None, now })),
+            None => drop(self.labels.insert(target, VersionedState { written: None, now })),
         }
         self.wait(PendingMetadata::Labels(target));
         Ok(())
@@ -228,8 +228,8 @@ impl DeclaredMetadata {
         &self,
         timestamp: Timestamp,
         out: &mut Vec<u8>,
-    ) -> Result<Encoded, EncodeError> {
-        let mut encoded = Encoded::default();
+    ) -> Result<EncodedMetadata, EncodeError> {
+        let mut encoded = EncodedMetadata::default();
         for (item, account) in &self.pending {
             let before = out.len();
             match item {
@@ -336,7 +336,7 @@ impl DeclaredMetadata {
     }
 }
 
-impl<T: Clone + PartialEq> Versioned<T> {
+impl<T: Clone + PartialEq> VersionedState<T> {
     /// Notes what was written at `timestamp`: its current state or, if it has been
     /// written at that time before, nothing, and then it must wait.
     fn must_wait(&mut self, timestamp: Timestamp) -> bool {

@@ -48,7 +48,7 @@ use decisions::{Decisions, KeptMetadata, RepairedPart};
 use live_writer::check_unwritten;
 use output_files::{DataFiles, IndexFile, VolumeNumbers};
 use pending_mark::PendingMark;
-use value_filter::{Filtered, ValueFilter};
+use value_filter::{FilteredValues, ValueFilter};
 
 /// The result of a repair: what it kept and what it left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -357,7 +357,12 @@ impl<'s> RepairOutput<'s> {
         Ok(out.len())
     }
 
-    fn put(&mut self, record: &Record<'_>, passed: &Filtered<'_>, version: Version) -> Result<()> {
+    fn put(
+        &mut self,
+        record: &Record<'_>,
+        passed: &FilteredValues<'_>,
+        version: Version,
+    ) -> Result<()> {
         let volume = record.volume();
         let timestamp = record.timestamp();
         if let Some(at) = self.mark.due_before(timestamp, record.is_mark()) {

@@ -85,7 +85,7 @@ impl Error {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub(crate) struct Captured {
+pub(crate) struct CaptureSummary {
     /// Base name of the archive.
     pub base: PathBuf,
     /// Number of samples.
@@ -103,7 +103,7 @@ pub(crate) struct Captured {
     pub unreadable: Vec<String>,
 }
 
-impl Captured {
+impl CaptureSummary {
     /// Returns true if it is clearly shorter than requested.
     pub(crate) fn is_short_of(&self, time: Duration) -> bool {
         self.seconds() < 0.9 * time.as_secs_f64()
@@ -114,7 +114,7 @@ impl Captured {
     }
 }
 
-impl fmt::Display for Captured {
+impl fmt::Display for CaptureSummary {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { base, samples, bytes, start, end, left_out, unreadable } = self;
         let base = printable::path(base);
@@ -153,7 +153,7 @@ pub(crate) fn capture(
     directory: &Path,
     time: Option<Duration>,
     output: &Path,
-) -> Result<Captured, Error> {
+) -> Result<CaptureSummary, Error> {
     check_access(directory)?;
     let staging = Staging::new(output)?;
     let Recordings { archives, left_out, unreadable } = open(directory)?;
@@ -182,7 +182,7 @@ pub(crate) fn capture(
     };
     staging.commit()?;
     let base = output.to_owned();
-    Ok(Captured { base, samples, bytes: summary.bytes, start, end, left_out, unreadable })
+    Ok(CaptureSummary { base, samples, bytes: summary.bytes, start, end, left_out, unreadable })
 }
 
 /// The archives of the flight recorder that agree with the newest one.

@@ -13,7 +13,7 @@ use clap_complete::Shell;
 use pcp_types::printable;
 
 use super::agent::{self, Agent};
-use super::recording::Recording;
+use super::recording::RecordedCommand;
 use super::{capture, demo, help, inspect};
 use crate::config::{
     Invocation, find_mmv_file, missing_mmv_file, parse_duration, recorder_directory,
@@ -293,7 +293,7 @@ fn inspect_command(options: &InspectOptions) -> ExitCode {
 
 fn record_command(options: RecordOptions) -> ExitCode {
     let RecordOptions { interval, output, program, arguments } = options;
-    let recording = Recording { program, arguments, interval, output };
+    let recording = RecordedCommand { program, arguments, interval, output };
     recording.record().map_or_else(|error| fail(&error, error.exit_code()), ExitCode::from)
 }
 

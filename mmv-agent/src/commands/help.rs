@@ -13,14 +13,14 @@ use crate::error::{
 /// 128 plus the number of a signal.
 const SIGNAL: &str = "128+N";
 
-pub(super) struct Ending {
+pub(super) struct HelpEpilogue {
     /// Exit statuses and their meanings, in ascending order.
     statuses: &'static [(&'static dyn Display, &'static str)],
     /// A heading, then purposes and commands.
     examples: &'static str,
 }
 
-impl Ending {
+impl HelpEpilogue {
     pub(super) fn text(&self) -> String {
         let mut keys = Vec::new();
         for (status, _) in self.statuses {
@@ -49,7 +49,7 @@ Examples:
 \"mmv-agent COMMAND --help\" has examples of each command.";
 
 /// For the program: the statuses of all subcommands.
-pub(super) const PROGRAM: Ending = Ending {
+pub(super) const PROGRAM: HelpEpilogue = HelpEpilogue {
     statuses: &[
         (&EXIT_OK, "success"),
         (&EXIT_FINDINGS, "the agent cannot write, entries are skipped, or there are no samples"),
@@ -67,7 +67,7 @@ pub(super) const PROGRAM: Ending = Ending {
     examples: EXAMPLES,
 };
 
-pub(super) const RUN: Ending = Ending {
+pub(super) const RUN: HelpEpilogue = HelpEpilogue {
     statuses: &[
         (&EXIT_OK, "stopped on request"),
         (&EXIT_USAGE, "invalid command line"),
@@ -89,7 +89,7 @@ Examples:
     mmv-agent run --pmlogger-config pmlogger.conf",
 };
 
-pub(super) const CHECK_CONFIG: Ending = Ending {
+pub(super) const CHECK_CONFIG: HelpEpilogue = HelpEpilogue {
     statuses: &[
         (&EXIT_OK, "valid"),
         (&EXIT_USAGE, "invalid command line"),
@@ -104,7 +104,7 @@ Examples:
     mmv-agent check-config --pmlogger-config pmlogger.conf",
 };
 
-pub(super) const STATUS: Ending = Ending {
+pub(super) const STATUS: HelpEpilogue = HelpEpilogue {
     statuses: &[
         (&EXIT_OK, "running"),
         (&EXIT_FINDINGS, "running, but archives cannot be written at present"),
@@ -123,7 +123,7 @@ Examples:
     mmv-agent status --archive-dir /srv/archives",
 };
 
-pub(super) const CAPTURE: Ending = Ending {
+pub(super) const CAPTURE: HelpEpilogue = HelpEpilogue {
     statuses: &[
         (&EXIT_OK, "written"),
         (&EXIT_FINDINGS, "no samples"),
@@ -142,7 +142,7 @@ Examples:
     mmv-agent capture --archive-dir /srv/archives --output all",
 };
 
-pub(super) const INSPECT: Ending = Ending {
+pub(super) const INSPECT: HelpEpilogue = HelpEpilogue {
     statuses: &[
         (&EXIT_OK, "valid"),
         (&EXIT_FINDINGS, "some entries are skipped"),
@@ -161,7 +161,7 @@ Examples:
     mmv-agent inspect shop --json | jq .",
 };
 
-pub(super) const RECORD: Ending = Ending {
+pub(super) const RECORD: HelpEpilogue = HelpEpilogue {
     statuses: &[
         (&"N", "exit status of the command"),
         (&EXIT_USAGE, "invalid command line"),
@@ -181,7 +181,7 @@ Examples:
     mmv-archive plot night mmv.server.latency",
 };
 
-pub(super) const DEMO: Ending = Ending {
+pub(super) const DEMO: HelpEpilogue = HelpEpilogue {
     statuses: &[
         (&EXIT_OK, "success"),
         (&EXIT_USAGE, "invalid command line"),
@@ -196,7 +196,7 @@ Examples:
     mmv-archive plot /tmp/mmv-demo-*/shop.meta mmv.shop.latency",
 };
 
-pub(super) const COMPLETIONS: Ending = Ending {
+pub(super) const COMPLETIONS: HelpEpilogue = HelpEpilogue {
     statuses: &[
         (&EXIT_OK, "success"),
         (&EXIT_USAGE, "invalid command line"),

@@ -36,7 +36,7 @@ pub(super) const NOT_RUN: u8 = 126;
 
 /// The parameters of `mmv-agent record`.
 #[derive(Debug, Clone)]
-pub(crate) struct Recording {
+pub(crate) struct RecordedCommand {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
     pub interval: Duration,
@@ -78,7 +78,7 @@ impl Error {
     }
 }
 
-impl Recording {
+impl RecordedCommand {
     /// Runs the command to its end, and prints a summary on standard error. Returns the
     /// command's exit status, or 128 and the number of the signal that killed it;
     /// [`EXIT_IO`] if records are missing and the command succeeded.
@@ -220,7 +220,7 @@ mod tests {
         let program = "/usr/bin/make".into();
         let arguments = Vec::new();
         let mut recording =
-            Recording { program, arguments, interval: Duration::from_secs(1), output: None };
+            RecordedCommand { program, arguments, interval: Duration::from_secs(1), output: None };
         let name = recording.base().display().to_string();
         assert!(name.starts_with("make-20") && name.len() == "make-20240501.10.00.00".len());
         recording.output = Some("there/run".into());

@@ -25,14 +25,17 @@ const MIN_LIKENESS: f64 = 0.6;
 pub(super) fn read(file: &Path) -> Result<Settings, ConfigError> {
     let text = fs::read_to_string(file)
         .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
-    parse(&text).map_err(|(span, message)| ConfigError::in_toml(file, &text, span, &message))
+    parse(&text).map_err(|error| ConfigError::in_toml(file, &text, error.span, &error.message))
 }
 
-/// The location and the message of an error.
-type KeyError = (Option<Range<usize>>, String);
+struct KeyError {
+    span: Option<Range<usize>>,
+    message: String,
+}
 
 fn parse(text: &str) -> Result<Settings, KeyError> {
-    parse_keys(text).map_err(|(span, message)| (span, with_suggestion(message)))
+    parse_keys(text)
+        .map_err(|KeyError { span, message }| KeyError { span, message: with_suggestion(message) })
 }
 
 /// Suggests the most similar name if a message lists all valid ones.
@@ -54,7 +57,7 @@ fn with_suggestion(message: String) -> String {
 }
 
 fn key_error(error: &toml::de::Error) -> KeyError {
-    (error.span(), error.message().to_owned())
+    KeyError { span: error.span(), message: error.message().to_owned() }
 }
 
 fn parse_keys(text: &str) -> Result<Settings, KeyError> {
@@ -66,13 +69,13 @@ fn parse_keys(text: &str) -> Result<Settings, KeyError> {
         all.partition(|(key, _)| names.iter().any(|name| name == key.get_ref()));
     let fixed = FixedSettings::deserialize(part(fixed)).map_err(|error| key_error(&error))?;
     let reloadable = ReloadableSettings::deserialize(part(reloadable)).map_err(|error| {
-        let (span, mut message) = key_error(&error);
+        let mut error = key_error(&error);
         // The error for an unknown key lists the reloadable ones only.
-        let mut keys = table.get_ref().iter();
-        if message.starts_with("unknown field") && keys.any(|(key, _)| Some(key.span()) == span) {
-            message = format!("{message}, `{}`", names.join("`, `"));
+        let is_key = table.get_ref().iter().any(|(key, _)| Some(key.span()) == error.span);
+        if is_key && error.message.starts_with("unknown field") {
+            error.message = format!("{}, `{}`", error.message, names.join("`, `"));
         }
-        (span, message)
+        error
     })?;
     let mut settings = Settings { fixed, reloadable, ..Settings::default() };
     name_groups(table.get_ref(), &mut settings.reloadable)?;
@@ -91,7 +94,7 @@ fn name_groups(table: &DeTable<'_>, settings: &mut ReloadableSettings) -> Result
             let place = table.get("group").and_then(|groups| groups.get_ref().get(number));
             let place = place.and_then(|group| group.get_ref().get("name"));
             let message = format!("there is already a group \"{}\"", group.name);
-            return Err((place.map(Spanned::span), message));
+            return Err(KeyError { span: place.map(Spanned::span), message });
         }
     }
     Ok(())
@@ -105,7 +108,8 @@ fn check_flight_recorder(
         Some(recorder) if recorder.span < recorder.interval => {
             let keys = table.get("hindsight").map(Spanned::get_ref);
             let place = keys.and_then(|keys| keys.get("span").or_else(|| keys.get("interval")));
-            Err((place.map(Spanned::span), "the span is shorter than the interval".to_owned()))
+            let message = "the span is shorter than the interval".to_owned();
+            Err(KeyError { span: place.map(Spanned::span), message })
         }
         _ => Ok(()),
     }
@@ -124,7 +128,7 @@ mod tests {
     };
 
     fn read(text: &str) -> Result<Settings, String> {
-        parse(text).map_err(|(span, message)| {
+        parse(text).map_err(|KeyError { span, message }| {
             ConfigError::in_toml(Path::new("agent.toml"), text, span, &message).to_string()
         })
     }

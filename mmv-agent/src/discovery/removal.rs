@@ -44,7 +44,7 @@ pub(crate) struct DeadFile {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotRemoved {
+pub(crate) enum RemovalRefusal {
     #[error("its name is gone or refers to another file")]
     Another,
     #[error("its header names another process than {pid}")]
@@ -65,10 +65,10 @@ pub(crate) enum NotRemoved {
 #[derive(Debug)]
 pub(crate) struct RemovalOutcome {
     pub file: DeadFile,
-    pub result: Result<(), NotRemoved>,
+    pub result: Result<(), RemovalRefusal>,
 }
 
-impl From<Errno> for NotRemoved {
+impl From<Errno> for RemovalRefusal {
     fn from(errno: Errno) -> Self {
         match errno {
             // No file, a link, or another file system.
@@ -113,7 +113,7 @@ impl Removal {
 }
 
 /// Converts the error of a call for a file in the directory.
-fn not_removed(error: io::Error) -> NotRemoved {
+fn not_removed(error: io::Error) -> RemovalRefusal {
     match error.raw_os_error() {
         Some(errno) => Errno::from_raw(errno).into(),
         None => error.into(),
@@ -124,8 +124,8 @@ fn not_removed(error: io::Error) -> NotRemoved {
 ///
 /// # Errors
 ///
-/// [`NotRemoved`].
-pub(crate) fn remove(dead: &DeadFile) -> Result<(), NotRemoved> {
+/// [`RemovalRefusal`].
+pub(crate) fn remove(dead: &DeadFile) -> Result<(), RemovalRefusal> {
     let DeadFile { directory, name, id, process } = dead;
     let pid = process.pid;
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
@@ -133,7 +133,7 @@ pub(crate) fn remove(dead: &DeadFile) -> Result<(), NotRemoved> {
     let file = open_in(&directory, name).map_err(not_removed)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || FileId::new(&metadata) != *id {
-        return Err(NotRemoved::Another);
+        return Err(RemovalRefusal::Another);
     }
     let mut header = [0; Header::BYTES];
     file.read_exact_at(&mut header, 0)?;
@@ -142,16 +142,16 @@ pub(crate) fn remove(dead: &DeadFile) -> Result<(), NotRemoved> {
             && (header.pid, header.generation1) == (pid, process.generation)
     });
     if !is_fed_by_it {
-        return Err(NotRemoved::TakenOver { pid });
+        return Err(RemovalRefusal::TakenOver { pid });
     }
     if !liveness::has_ended(pid, process.started) {
-        return Err(NotRemoved::Alive { pid });
+        return Err(RemovalRefusal::Alive { pid });
     }
     if liveness::may_be_elsewhere(pid) {
-        return Err(NotRemoved::Elsewhere { pid });
+        return Err(RemovalRefusal::Elsewhere { pid });
     }
     if identity_in(&directory, name).map_err(not_removed)? != *id {
-        return Err(NotRemoved::Another);
+        return Err(RemovalRefusal::Another);
     }
     Ok(unlinkat(&directory, name.as_os_str(), UnlinkatFlags::NoRemoveDir)?)
 }
@@ -199,13 +199,13 @@ mod tests {
         let (dir, dead) = left_behind(true);
         remove(&dead).unwrap();
         assert!(!dir.path().join("app").exists());
-        assert!(matches!(remove(&dead), Err(NotRemoved::Another)), "it is gone");
+        assert!(matches!(remove(&dead), Err(RemovalRefusal::Another)), "it is gone");
     }
 
     #[test]
     fn a_file_without_the_flag_stays() {
         let (dir, dead) = left_behind(false);
-        assert!(matches!(remove(&dead), Err(NotRemoved::TakenOver { .. })));
+        assert!(matches!(remove(&dead), Err(RemovalRefusal::TakenOver { .. })));
         assert!(dir.path().join("app").exists());
     }
 
@@ -215,10 +215,10 @@ mod tests {
         let path = dir.path().join("app");
         let pid = std::process::id() as i32;
         set_pid(&path, pid);
-        assert!(matches!(remove(&dead), Err(NotRemoved::TakenOver { .. })));
+        assert!(matches!(remove(&dead), Err(RemovalRefusal::TakenOver { .. })));
         dead.process.pid = pid;
         dead.process.started = Process::find(pid).unwrap().started;
-        assert!(matches!(remove(&dead), Err(NotRemoved::Alive { .. })));
+        assert!(matches!(remove(&dead), Err(RemovalRefusal::Alive { .. })));
         assert!(path.exists());
         // Another process has got the number.
         dead.process.started -= 1;
@@ -232,7 +232,7 @@ mod tests {
         let copy = dir.path().join("copy");
         fs::copy(&path, &copy).unwrap();
         fs::rename(&copy, &path).unwrap();
-        assert!(matches!(remove(&dead), Err(NotRemoved::Another)));
+        assert!(matches!(remove(&dead), Err(RemovalRefusal::Another)));
         assert!(path.exists());
     }
 
@@ -243,11 +243,11 @@ mod tests {
         let aside = dir.path().join("aside");
         fs::rename(&path, &aside).unwrap();
         symlink(&aside, &path).unwrap();
-        assert!(matches!(remove(&dead), Err(NotRemoved::Another)));
+        assert!(matches!(remove(&dead), Err(RemovalRefusal::Another)));
         assert!(aside.exists() && path.is_symlink());
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert!(matches!(remove(&dead), Err(NotRemoved::Another)));
+        assert!(matches!(remove(&dead), Err(RemovalRefusal::Another)));
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(seen, works);
-        assert_eq!(matches!(outcome, Err(NotRemoved::Elsewhere { .. })), works);
+        assert_eq!(matches!(outcome, Err(RemovalRefusal::Elsewhere { .. })), works);
         while liveness::may_be_elsewhere(pid) {
             pause();
         }

@@ -14,7 +14,7 @@ use pcp_types::Timestamp;
 use serde_json::Value;
 
 use super::archive_directory;
-use crate::metadata::{DOMAIN, Owned, Owners, subtree};
+use crate::metadata::{DOMAIN, KeyOwner, Owners, subtree};
 
 /// Limit on archives that are read, the newest first.
 const MAX_ARCHIVES: usize = 100;
@@ -42,7 +42,7 @@ fn add(metadata: &Metadata, at: Timestamp, owners: &mut Owners) {
         let cluster = pmid.cluster();
         let owner = *of_clusters.entry(cluster).or_insert_with(|| owner_of(metadata, cluster, at));
         let Some(owner) = owner else { continue };
-        let holding = Owned { owner, absent: 0 };
+        let holding = KeyOwner { owner, absent: 0 };
         owners.clusters.entry(cluster).or_insert(holding);
         for name in &metric.names {
             owners.names.entry(subtree(name.as_str()).to_owned()).or_insert(holding);

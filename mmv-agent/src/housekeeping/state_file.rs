@@ -127,7 +127,7 @@ struct Inner {
 impl Store {
     /// Creates a state without a file.
     pub(crate) fn in_memory() -> Self {
-        Self::with(None, State::default(), Arc::default())
+        Self::new(None, State::default(), Arc::default())
     }
 
     /// Creates a state without a file for archives that continue those of a prologue.
@@ -143,7 +143,7 @@ impl Store {
     pub(crate) fn open(path: PathBuf, shared: Arc<SharedStatus>) -> Self {
         let loaded = load(&path);
         let is_new = loaded.is_none();
-        let store = Self { is_new, ..Self::with(Some(path), loaded.unwrap_or_default(), shared) };
+        let store = Self { is_new, ..Self::new(Some(path), loaded.unwrap_or_default(), shared) };
         store.update(|_| {});
         if store.lock().failing {
             let server = PrologueIds::default();
@@ -152,7 +152,7 @@ impl Store {
         store
     }
 
-    fn with(path: Option<PathBuf>, mut state: State, shared: Arc<SharedStatus>) -> Self {
+    fn new(path: Option<PathBuf>, mut state: State, shared: Arc<SharedStatus>) -> Self {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot = boot.trim().to_owned();
         if state.boot != boot {

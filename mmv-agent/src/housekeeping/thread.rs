@@ -34,7 +34,7 @@ use super::retention_clock::RetentionClock;
 use super::span::{self, Span};
 use super::{LoaderState, Store};
 use crate::config::{CompressionPolicy, ReloadableSettings, Retention};
-use crate::discovery::{DeadFile, NotRemoved, RemovalOutcome, removal};
+use crate::discovery::{DeadFile, RemovalOutcome, RemovalRefusal, removal};
 use crate::lock::Lock;
 use crate::moment::Moment;
 use crate::telemetry::{CompressedVolume, RetainedTier, SharedStatus, micros};
@@ -336,7 +336,7 @@ impl Housekeeper {
 
     fn remove(&self, file: DeadFile) {
         let result = removal::remove(&file);
-        if let Err(NotRemoved::Refused(error)) = &result {
+        if let Err(RemovalRefusal::Refused(error)) = &result {
             let path = file.directory.join(&file.name);
             self.shared.note_error(format!("cannot remove {}: {error}", path.display()));
         }

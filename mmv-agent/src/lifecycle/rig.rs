@@ -22,7 +22,7 @@ use crate::discovery::RemovalOutcome;
 use crate::host::Host;
 use crate::housekeeping::{Housekeeper, HousekeepingRules, PrologueIds, Store, Task};
 use crate::loading::partition::GroupId;
-use crate::loading::{Loader, Loading, loader};
+use crate::loading::{Loader, LoaderHandle, loader};
 use crate::logging::{
     ArchiveNames, Archiver, Order, Policy, QueueReceiver, WriterMessage, archive_writer, queue,
 };
@@ -396,7 +396,7 @@ impl Home {
         let links =
             loader::LoaderLinks { housekeeper: housekeeper.clone(), removals, shared: of_loader };
         let loader = Loader::new(settings, host, self.store.memory(), links);
-        let loading = Loading::inline(loader);
+        let loading = LoaderHandle::inline(loader);
         let links = sampler::SamplerLinks { housekeeper, shared, recorder: None };
         let sampler = Sampler::new(settings, loading, writer, links);
         (sampler, receiver, archiver, keeper, tasks)

@@ -78,7 +78,7 @@ fn address_space() -> u64 {
 
 /// Lowers the limits where address space is short: mappings, values and metadata get a quarter of
 /// it each.
-fn within(limits: &Limits, address_space: u64) -> Limits {
+fn lowered_to(limits: &Limits, address_space: u64) -> Limits {
     let quarter = address_space / 4;
     let values = usize::try_from(quarter / BYTES_OF_VALUE).unwrap_or(usize::MAX);
     Limits {
@@ -219,7 +219,8 @@ impl Admission {
     }
 
     fn update_quotas(&mut self) {
-        let limits = self.address_space.map_or(self.limits, |space| within(&self.limits, space));
+        let limits =
+            self.address_space.map_or(self.limits, |space| lowered_to(&self.limits, space));
         self.quotas = ResourceQuotas::new(&limits, &self.owners.by_user, self.descriptors);
     }
 
@@ -298,7 +299,7 @@ impl Admission {
         }
         let path = self.directory.join(name);
         let (mut source, contents) =
-            self.read(name, user, usage, now, |terms| Source::open(&path, terms))?;
+            self.read(name, user, usage, now, |open_limits| Source::open(&path, open_limits))?;
         if Some(source.id) != id {
             // To be opened once its predecessor is known to be gone.
             return Err(RejectReason::Replaced);
@@ -329,7 +330,8 @@ impl Admission {
         now: Duration,
     ) -> Result<(Source, Contents), RejectReason> {
         let user = self.user(name, source.owner);
-        let (source, contents) = self.read(name, user, usage, now, |terms| source.again(terms))?;
+        let (source, contents) =
+            self.read(name, user, usage, now, |open_limits| source.reopen(open_limits))?;
         self.clusters.reserve(contents.header.cluster);
         Ok((source, contents))
     }
@@ -382,11 +384,11 @@ impl Admission {
         let limits = view::Limits { bytes: metadata_bytes.min(left), ..view::Limits::default() };
         let reads_ended = self.reads_ended;
         let cost = view::Cost::default();
-        let mut terms = OpenLimits { limits, allow: &allow, reads_ended, cost };
+        let mut open_limits = OpenLimits { limits, allow: &allow, reads_ended, cost };
         let began = Instant::now();
-        let result = read(&mut terms);
+        let result = read(&mut open_limits);
         // A refused file is charged the same.
-        let mut cost = COST_OF_OPENING + (terms.cost.read + terms.cost.memory) as f64;
+        let mut cost = COST_OF_OPENING + (open_limits.cost.read + open_limits.cost.memory) as f64;
         let took = began.elapsed();
         if took > USUAL_TIME {
             cost = cost.max(took.as_secs_f64() * BYTES_OF_A_SECOND);

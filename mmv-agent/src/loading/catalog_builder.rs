@@ -14,7 +14,7 @@ use super::sources::Sources;
 use crate::config::{ReloadableSettings, Settings};
 use crate::host::Host;
 use crate::metadata::{
-    Catalog, Conflict, DescriptorChanges, Merged, NameOwners, Owned, Owners, merge,
+    Catalog, Conflict, DescriptorChanges, KeyOwner, MergedCatalog, NameOwners, Owners, merge,
 };
 use crate::moment::Moment;
 use crate::telemetry::{SourceStatus, events};
@@ -45,7 +45,7 @@ pub(crate) struct CatalogBuilder {
 impl CatalogBuilder {
     /// Creates a builder with an empty catalog and the name owners of an earlier run. If events
     /// are logged, the catalog is outdated: they need their descriptors even without files.
-    pub(crate) fn new(host: Host, settings: &Settings, names: BTreeMap<String, Owned>) -> Self {
+    pub(crate) fn new(host: Host, settings: &Settings, names: BTreeMap<String, KeyOwner>) -> Self {
         let mut names = NameOwners::restore(names);
         let Settings { fixed, reloadable, .. } = settings;
         names.change(reloadable.pins.clone(), reloadable.release_names_after);
@@ -112,7 +112,7 @@ impl CatalogBuilder {
         sources: &Sources,
         now: Duration,
         reporter: &mut Reporter,
-    ) -> Merged {
+    ) -> MergedCatalog {
         let id = self.catalog.id + 1;
         let members = sources.members();
         let mut merged = merge(id, &members, &self.host, events::names(), &mut self.names);

@@ -21,19 +21,19 @@ use super::recorder_plan::RecorderPlan;
 use super::reporter::Reporter;
 use super::shortage::ShortageReport;
 use super::sources::Sources;
-use super::update::{LoaderReport, Plan, Retired, Update};
+use super::update::{LoaderReport, Plan, RetiredObjects, Update};
 use crate::config::{Group, Settings};
 use crate::discovery::RemovalOutcome;
 use crate::host::Host;
 use crate::housekeeping::{LoaderState, Task};
 use crate::moment::Moment;
-use crate::source::{Finding, Gap, Ticket};
+use crate::source::{Gap, SourceFinding, Ticket};
 use crate::telemetry::{FileReport, SharedStatus};
 
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Reread or close the sources with these findings.
-    Found(Vec<(Ticket, Finding)>),
+    Found(Vec<(Ticket, SourceFinding)>),
     /// Report these spells of missing samples.
     Gaps(Vec<Gap>),
     /// The last values of these files were read before their turn.
@@ -46,7 +46,7 @@ pub(crate) enum Request {
     /// Charge users for records of these groups, weighted by the compression ratio.
     Logged(BTreeMap<GroupId, u64>),
     /// Free memory that the sampler has no more use for.
-    Free(Retired),
+    Free(RetiredObjects),
     End,
 }
 

@@ -9,7 +9,7 @@ use pcp_types::{InDom, Timestamp};
 use tracing::{info, warn};
 
 use super::loaded_source::LoggedCounts;
-use crate::discovery::{FileState, NotRemoved, RemovalOutcome};
+use crate::discovery::{FileState, RemovalOutcome, RemovalRefusal};
 use crate::limits::LogLimiter;
 use crate::moment::Moment;
 use crate::source::Fault;
@@ -239,7 +239,7 @@ impl Reporter {
         }
         match result {
             Ok(()) => info!(%file, pid, "removed: its process ended long ago"),
-            Err(NotRemoved::Refused(error)) => {
+            Err(RemovalRefusal::Refused(error)) => {
                 warn!(%file, pid, %error, "cannot remove the file of an ended process");
             }
             Err(reason) => info!(%file, pid, %reason, "not removed"),

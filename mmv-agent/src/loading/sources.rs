@@ -31,7 +31,7 @@ use crate::housekeeping::{KnownFile, LoaderState};
 use crate::limits::{NOBODY, Resource, Usage};
 use crate::metadata::{CatalogSource, Collision};
 use crate::source::{
-    Fault, FileGaps, Finding, Gap, GapCause, GapChange, RejectReason, Source, Ticket,
+    Fault, FileGaps, Gap, GapCause, GapChange, RejectReason, Source, SourceFinding, Ticket,
 };
 use crate::telemetry::{EventKind, OwnerStatus, OwnerUsage, SourceStatus};
 
@@ -68,7 +68,7 @@ fn directory_limits(limits: &Limits) -> DirectoryLimits {
 }
 
 /// Outcome for a source whose new metadata cannot be used.
-enum Rejected {
+enum RejectedUpdate {
     Reason(RejectReason),
     Collision(Collision),
 }
@@ -432,7 +432,7 @@ impl Sources {
     pub(crate) fn take_finding(
         &mut self,
         ticket: Ticket,
-        finding: Finding,
+        finding: SourceFinding,
         now: Duration,
         reporter: &mut Reporter,
     ) {
@@ -441,16 +441,16 @@ impl Sources {
         let Some(name) = found.map(|active| active.name.clone()) else { return };
         let departed = self.is_departed(&name);
         match finding {
-            Finding::Fault(fault) if fault.is_new_metadata() => {
+            SourceFinding::Fault(fault) if fault.is_new_metadata() => {
                 self.reload(&name, departed, now, reporter);
             }
-            Finding::Grown { last } => self.reload(&name, last, now, reporter),
+            SourceFinding::Grown { last } => self.reload(&name, last, now, reporter),
             _ if departed => {
                 self.close_departed(|departed| departed.name == name, reporter);
             }
-            Finding::Fault(fault) => self.drop_faulty(&name, fault, now, reporter),
-            Finding::Ended => self.close_ended(&name, now, reporter),
-            Finding::Unlinked => self.close_unlinked(&name, now, reporter),
+            SourceFinding::Fault(fault) => self.drop_faulty(&name, fault, now, reporter),
+            SourceFinding::Ended => self.close_ended(&name, now, reporter),
+            SourceFinding::Unlinked => self.close_unlinked(&name, now, reporter),
         }
     }
 
@@ -677,10 +677,10 @@ impl Sources {
             return;
         }
         match rejected {
-            Rejected::Collision(collision) => {
+            RejectedUpdate::Collision(collision) => {
                 self.reject_collision(name, &collision, now, reporter);
             }
-            Rejected::Reason(reason) => {
+            RejectedUpdate::Reason(reason) => {
                 if !self.keep(name, &reason, now, reporter) {
                     let removed = self.remove(name);
                     let was_kept = removed.is_some_and(|active| active.retry.is_some());
@@ -696,16 +696,16 @@ impl Sources {
         name: &OsStr,
         now: Duration,
         reporter: &mut Reporter,
-    ) -> Result<(), Rejected> {
+    ) -> Result<(), RejectedUpdate> {
         let ticket = self.next_ticket();
         let Some(at) = self.find(name) else { return Ok(()) };
         let used = self.usage_without(name);
         let known = &self.active[at];
         let read = self.admission.read_again(name, &known.source, &used, now);
-        let (source, contents) = read.map_err(Rejected::Reason)?;
+        let (source, contents) = read.map_err(RejectedUpdate::Reason)?;
         let gaps = &known.gaps;
         let active = self.admission.admit(source, ticket, gaps, &contents, Some(known), reporter);
-        let mut active = active.map_err(Rejected::Collision)?;
+        let mut active = active.map_err(RejectedUpdate::Collision)?;
         active.count_recreations(known);
         reporter.grown(name, active.logged);
         self.put(active, now);

@@ -48,7 +48,7 @@ const CATCH_UP_WAIT: Duration = Duration::from_secs(5);
 
 /// The sampler's handle to the loader.
 #[derive(Debug)]
-pub(crate) enum Loading {
+pub(crate) enum LoaderHandle {
     /// Works when asked.
     #[cfg(test)]
     Inline(Box<InlineLoader>),
@@ -61,7 +61,7 @@ pub(crate) enum Loading {
 #[derive(Debug)]
 pub(crate) struct InlineLoader {
     loader: Loader,
-    /// Set while updates are late: they wait for [`Loading::deliver_late`].
+    /// Set while updates are late: they wait for [`LoaderHandle::deliver_late`].
     is_late: bool,
     waiting: Option<Update>,
     delivered: Option<Update>,
@@ -88,7 +88,7 @@ impl InlineLoader {
 pub(crate) struct Link {
     requests: Sender<Request>,
     made: u64,
-    post: Arc<Post>,
+    post: Arc<SharedMailbox>,
     waits: TokenBucket,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct RequestNumber(u64);
 
 /// State shared by both threads.
 #[derive(Debug)]
-struct Post {
+struct SharedMailbox {
     mailbox: Mutex<Mailbox>,
     filled: Condvar,
     /// Readable when there are requests.
@@ -116,7 +116,7 @@ struct Mailbox {
     ended: bool,
 }
 
-impl Post {
+impl SharedMailbox {
     // A thread that panicked with the lock held has left a complete update or none.
     fn open(&self) -> MutexGuard<'_, Mailbox> {
         self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
@@ -133,7 +133,7 @@ pub(crate) struct LoaderThread {
     loader: Loader,
     requests: Receiver<Request>,
     handled: u64,
-    post: Arc<Post>,
+    post: Arc<SharedMailbox>,
     /// Sends the sampler a request.
     request_last_values: Box<dyn Fn(LastValuesRequest) + Send>,
 }
@@ -153,18 +153,18 @@ impl fmt::Debug for LoaderThread {
 pub(crate) fn on_thread(
     loader: Loader,
     request_last_values: impl Fn(LastValuesRequest) + Send + 'static,
-) -> std::io::Result<(Loading, LoaderThread)> {
+) -> std::io::Result<(LoaderHandle, LoaderThread)> {
     let (sender, requests) = unbounded();
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let post = Arc::new(Post { mailbox: Mutex::default(), filled: Condvar::new(), bell });
+    let post = Arc::new(SharedMailbox { mailbox: Mutex::default(), filled: Condvar::new(), bell });
     let waits = TokenBucket::new(WAITS_IN_A_ROW, WAITS_PER_SECOND);
     let link = Link { requests: sender, made: 0, post: Arc::clone(&post), waits };
     let request_last_values = Box::new(request_last_values);
     let thread = LoaderThread { loader, requests, handled: 0, post, request_last_values };
-    Ok((Loading::Thread(link), thread))
+    Ok((LoaderHandle::Thread(link), thread))
 }
 
-impl Loading {
+impl LoaderHandle {
     /// Returns what has changed at the beginning of a tick, without waiting for the thread.
     #[cfg_attr(not(test), expect(unused_variables, reason = "the thread has its own clock"))]
     pub(crate) fn begin(&mut self, now: Moment) -> Option<Update> {

@@ -106,15 +106,15 @@ impl Update {
 /// Objects that the sampler has replaced. Freeing them takes time in proportion to their size, so
 /// the loader does it.
 #[derive(Default)]
-pub(crate) struct Retired(Vec<Box<dyn Send>>);
+pub(crate) struct RetiredObjects(Vec<Box<dyn Send>>);
 
-impl Retired {
+impl RetiredObjects {
     pub(crate) fn push(&mut self, what: impl Send + 'static) {
         self.0.push(Box::new(what));
     }
 }
 
-impl fmt::Debug for Retired {
+impl fmt::Debug for RetiredObjects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Retired").field(&self.0.len()).finish()
     }

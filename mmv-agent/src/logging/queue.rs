@@ -156,7 +156,7 @@ mod tests {
     use pcp_types::{Pmid, Timestamp, ValueType};
 
     use super::*;
-    use crate::logging::{ChangedValues, LastKnown};
+    use crate::logging::{ChangedValues, LastKnownValues};
     use crate::metadata::Catalog;
     use crate::telemetry::Events;
 
@@ -173,7 +173,7 @@ mod tests {
             catalog: Arc::new(Catalog::default()),
             records: vec![template.new_buffer()],
             changes: ChangedValues::default(),
-            last_known: LastKnown::default(),
+            last_known: LastKnownValues::default(),
             events: Events::default(),
             mark: false,
             unobserved: false,

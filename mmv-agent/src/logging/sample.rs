@@ -20,7 +20,7 @@ const METRIC_BYTES: u64 = 12;
 const INSTANCE_BYTES: u64 = 12;
 
 /// Last-known values of all metrics that are logged once or on change.
-pub(crate) type LastKnown = Arc<Vec<ValueSet>>;
+pub(crate) type LastKnownValues = Arc<Vec<ValueSet>>;
 
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct ChangedValues {
@@ -59,7 +59,7 @@ pub(crate) struct Sample {
     /// Changed values of metrics that are logged once or on change.
     pub changes: ChangedValues,
     /// All values of metrics that are logged once or on change.
-    pub last_known: LastKnown,
+    pub last_known: LastKnownValues,
     /// Events since the previous sample.
     pub events: Events,
     /// Set if a mark belongs before this sample: samples were lost, or a program was restarted and

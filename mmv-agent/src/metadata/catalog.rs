@@ -199,7 +199,7 @@ pub(crate) enum Conflict {
 
 /// The catalog, the shape of its values, and the conflicts with the files that they concern.
 #[derive(Debug, Default)]
-pub(crate) struct Merged {
+pub(crate) struct MergedCatalog {
     pub catalog: Catalog,
     pub shape: RecordShape,
     /// Names of metrics, and names that no file may have.
@@ -210,7 +210,7 @@ pub(crate) struct Merged {
     pub unlisted: usize,
 }
 
-impl Merged {
+impl MergedCatalog {
     /// Removes the metrics of sources that do not satisfy `stays`.
     pub(crate) fn retain(&mut self, stays: impl Fn(usize) -> bool) {
         let mut out: HashSet<Pmid> = HashSet::new();
@@ -234,7 +234,7 @@ pub(crate) fn merge(
     host: &Host,
     reserved: impl Iterator<Item = (&'static str, Pmid)>,
     owners: &mut NameOwners,
-) -> Merged {
+) -> MergedCatalog {
     owners.sweep(members.iter().map(|member| (member.claimant(), member.names())));
     let mut merger = Merger { owners: indom_owners(members), ..Merger::default() };
     merger.names.reserve(members.iter().map(|member| member.translation.metrics.len()).sum());
@@ -262,7 +262,7 @@ fn indom_owners(members: &[CatalogSource<'_>]) -> HashMap<InDom, u32> {
 }
 
 /// Instances of a file whose numbers have other names in an earlier one.
-type Misnamed = HashSet<(InDom, InstanceId)>;
+type MisnamedInstances = HashSet<(InDom, InstanceId)>;
 
 #[derive(Debug)]
 struct MergedMetric {
@@ -362,7 +362,12 @@ impl Merger {
     }
 
     /// Adds the labels of a file; `taken` tells by index which metrics belong to the file.
-    fn add_labels(&mut self, member: &CatalogSource<'_>, taken: &[bool], misnamed: &Misnamed) {
+    fn add_labels(
+        &mut self,
+        member: &CatalogSource<'_>,
+        taken: &[bool],
+        misnamed: &MisnamedInstances,
+    ) {
         let Translation { cluster, metrics, labels, .. } = member.translation;
         if labels.is_empty() {
             return;
@@ -411,7 +416,7 @@ impl Merger {
         &mut self,
         member: &CatalogSource<'_>,
         found: &LoggedIndom,
-        misnamed: &mut Misnamed,
+        misnamed: &mut MisnamedInstances,
     ) {
         let indom = found.indom;
         let merged = self.indoms.entry(indom).or_default();
@@ -494,10 +499,10 @@ impl Merger {
         instances.map(|id| labels.set(target, Some(*id))).collect()
     }
 
-    fn finish(mut self, id: u64, host: &Host) -> Merged {
-        let mut merged = Merged {
+    fn finish(mut self, id: u64, host: &Host) -> MergedCatalog {
+        let mut merged = MergedCatalog {
             catalog: Catalog { id, payers: self.payers.clone(), ..Catalog::default() },
-            ..Merged::default()
+            ..MergedCatalog::default()
         };
         for label in host_labels(host) {
             self.add_label(OsStr::new(""), &label);
@@ -627,7 +632,7 @@ mod tests {
         Translation { indoms: vec![indom], ..Translation::default() }
     }
 
-    fn merged(translations: &[Translation]) -> Merged {
+    fn merged(translations: &[Translation]) -> MergedCatalog {
         let plan = ValuePlan::default();
         let recreations = Recreations::new();
         let files = ["a", "b", "c"];

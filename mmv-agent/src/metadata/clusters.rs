@@ -37,7 +37,7 @@ use pcp_types::InDom;
 use serde::{Deserialize, Serialize};
 
 use self::owners::{ClusterOwners, ForeignIndom};
-use super::items::{Item, ItemAllocators, Items, Renumbered};
+use super::items::{Item, ItemAllocators, Items, RenumberedItems};
 use super::numbers::{MAX_AUTOMATIC, OWN_CLUSTER};
 use super::ownership::Owners;
 use crate::discovery::FileName;
@@ -67,7 +67,7 @@ pub(crate) struct Placement {
     /// Reason why the file did not get the cluster that it asked for; reported once.
     pub moved: Option<Collision>,
     /// Items that are logged under other numbers.
-    pub renumbered: Renumbered,
+    pub renumbered: RenumberedItems,
     /// Instance domains that it cannot have.
     pub foreign: BTreeMap<InDom, ForeignIndom>,
 }
@@ -79,7 +79,7 @@ pub(crate) enum Collision {
     #[error("cluster {cluster} is out of range: expected 1 to 4095")]
     OutOfRange { cluster: u32 },
     /// Another user owns the cluster.
-    #[error("cluster {cluster} belongs to {}user {holder_owner}, and this file to user {owner}", of_file(.holder.as_deref()))]
+    #[error("cluster {cluster} belongs to {}user {holder_owner}, and this file to user {owner}", owned_file(.holder.as_deref()))]
     Owner {
         cluster: u32,
         /// A file that has it, if there is one.
@@ -147,7 +147,7 @@ pub(crate) struct Assignments {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Remembered {
+struct RememberedCluster {
     requested: u32,
     cluster: u32,
     /// Time of the last harvest, in seconds since 1970, or [`NOW`].
@@ -179,7 +179,7 @@ struct Holder {
 
 #[derive(Debug, Default)]
 pub(crate) struct ClusterAllocator {
-    by_file: BTreeMap<FileKey, Remembered>,
+    by_file: BTreeMap<FileKey, RememberedCluster>,
     holders: BTreeMap<u32, Vec<Holder>>,
     used: BTreeSet<u32>,
     /// Clusters that were assigned automatically.
@@ -204,7 +204,7 @@ impl ClusterAllocator {
         // The state file may contain any number.
         let others = clusters.into_iter().filter(|known| known.cluster != OWN_CLUSTER);
         for FileCluster { file: FileName(file), requested, cluster, seen, owner } in others {
-            allocator.by_file.insert((file, owner), Remembered { requested, cluster, seen });
+            allocator.by_file.insert((file, owner), RememberedCluster { requested, cluster, seen });
             allocator.used.insert(cluster);
             allocator.automatic.insert(cluster);
             if !allocator.idle.contains(&cluster) {
@@ -236,7 +236,7 @@ impl ClusterAllocator {
             .by_file
             .iter()
             .map(|((file, owner), known)| {
-                let Remembered { requested, cluster, seen } = *known;
+                let RememberedCluster { requested, cluster, seen } = *known;
                 let file = FileName(file.clone());
                 let owner = *owner;
                 let place = self.idle.iter().position(|idle| *idle == cluster);
@@ -356,7 +356,7 @@ impl ClusterAllocator {
             claim.items.iter().map(|(item, metric)| (item + OWN_ITEMS, metric.clone())).collect();
         let allocator = Arc::make_mut(self.items.entry(OWN_CLUSTER).or_default());
         let others = allocator.allocate(&Arc::new(items));
-        let mut renumbered = Renumbered::new();
+        let mut renumbered = RenumberedItems::new();
         for item in claim.items.keys() {
             let moved = item + OWN_ITEMS;
             renumbered.insert(*item, others.get(&moved).copied().unwrap_or(moved));
@@ -571,7 +571,7 @@ impl ClusterAllocator {
             // of a program that ever ran.
             self.by_file.remove(&key);
         } else {
-            let known = Remembered { requested: claim.cluster, cluster, seen: NOW };
+            let known = RememberedCluster { requested: claim.cluster, cluster, seen: NOW };
             self.by_file.insert(key, known);
         }
         let (indoms, foreign) = self.owners.claim(cluster, claim);
@@ -591,7 +591,7 @@ impl Holder {
     }
 }
 
-fn of_file(file: Option<&OsStr>) -> String {
+fn owned_file(file: Option<&OsStr>) -> String {
     file.map(|file| format!("{} of ", file.display())).unwrap_or_default()
 }
 

@@ -15,14 +15,14 @@ use pcp_types::{InDom, InstanceId, Pmid, Timestamp};
 use super::Catalog;
 
 #[derive(Debug, Default)]
-pub(crate) struct Declared {
+pub(crate) struct ArchiveDeclarations {
     /// Catalog that was declared last.
     catalog: Option<u64>,
     names: HashMap<Pmid, Arc<str>>,
     host: Option<Vec<LabelSet>>,
 }
 
-impl Declared {
+impl ArchiveDeclarations {
     /// Returns true if a metric of `catalog` has another name in this archive. The catalog that
     /// was declared last is not compared again.
     pub(crate) fn renames(&self, catalog: &Catalog) -> bool {

@@ -15,7 +15,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_archive::MetricDesc;
 use pcp_types::{NameSpace, Pmid};
 
-use super::Merged;
+use super::MergedCatalog;
 use crate::limits::FairRate;
 
 /// Limit on archives that one user's files may begin at once.
@@ -53,7 +53,7 @@ impl DescriptorChanges {
     /// change any now, and returns their names. `owner` maps a source to its user.
     pub(crate) fn filter(
         &mut self,
-        merged: &mut Merged,
+        merged: &mut MergedCatalog,
         owner: impl Fn(usize) -> u32,
         now: Duration,
     ) -> Vec<String> {
@@ -99,7 +99,7 @@ impl DescriptorChanges {
     }
 
     /// Learns the first catalog of an archive, whose names were checked when it was merged.
-    fn learn(&mut self, merged: &mut Merged) {
+    fn learn(&mut self, merged: &mut MergedCatalog) {
         self.names = mem::take(&mut merged.names);
         let metrics = merged.catalog.metrics.iter();
         self.metrics = metrics.map(|(desc, name)| (desc.pmid, (*desc, Arc::clone(name)))).collect();
@@ -135,8 +135,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Metrics by item and name, all of source 0 but those of item 9.
-    fn merged(metrics: &[(u32, &str)]) -> Merged {
-        let mut merged = Merged::default();
+    fn merged(metrics: &[(u32, &str)]) -> MergedCatalog {
+        let mut merged = MergedCatalog::default();
         for (item, name) in metrics {
             let desc = MetricDesc {
                 pmid: Pmid::new(70, 1, *item).unwrap(),

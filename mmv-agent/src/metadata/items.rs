@@ -69,11 +69,11 @@ fn as_table<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 pub(crate) type ItemAllocators = BTreeMap<u32, Arc<ItemAllocator>>;
 
 /// Items that are logged under another number, by the file's item.
-pub(crate) type Renumbered = BTreeMap<u32, u32>;
+pub(crate) type RenumberedItems = BTreeMap<u32, u32>;
 
 impl ItemAllocator {
-    pub(crate) fn allocate(&mut self, items: &Items) -> Renumbered {
-        let mut renumbered = Renumbered::new();
+    pub(crate) fn allocate(&mut self, items: &Items) -> RenumberedItems {
+        let mut renumbered = RenumberedItems::new();
         let mut new = Vec::new();
         let mut given = HashSet::with_capacity(items.len());
         for (&item, metric) in items.iter().filter(|(item, _)| **item <= Pmid::MAX_ITEM) {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::ownership::{Owned, Ownership};
+use super::ownership::{KeyOwner, Ownership};
 use crate::config::Pins;
 use crate::limits::ROOT;
 
@@ -41,7 +41,7 @@ pub(crate) enum OwnerError {
         /// Owner of the file.
         owner: u32,
     },
-    #[error("the name \"{name}\" belongs to user {holder}{}, and this file to user {owner}", of_file(.file.as_deref()))]
+    #[error("the name \"{name}\" belongs to user {holder}{}, and this file to user {owner}", who_has(.file.as_deref()))]
     Held {
         name: String,
         /// Owner of the subtree.
@@ -61,7 +61,7 @@ pub(crate) enum OwnerError {
     },
 }
 
-fn of_file(file: Option<&str>) -> String {
+fn who_has(file: Option<&str>) -> String {
     file.map(|file| format!(", who has {file}")).unwrap_or_default()
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct NameOwners {
 }
 
 impl NameOwners {
-    pub(crate) fn restore(owned: BTreeMap<String, Owned>) -> Self {
+    pub(crate) fn restore(owned: BTreeMap<String, KeyOwner>) -> Self {
         Self { subtrees: Ownership::from_earlier(owned), ..Self::default() }
     }
 
@@ -102,7 +102,7 @@ impl NameOwners {
         !self.pins.is_empty()
     }
 
-    pub(crate) fn remember(&self) -> BTreeMap<String, Owned> {
+    pub(crate) fn remember(&self) -> BTreeMap<String, KeyOwner> {
         self.subtrees.remember()
     }
 

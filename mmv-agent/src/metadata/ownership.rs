@@ -26,7 +26,7 @@ pub(crate) const KEEP: Duration = Duration::from_secs(14 * 86_400);
 
 /// An owner in the state file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Owned {
+pub(crate) struct KeyOwner {
     pub owner: u32,
     /// Seconds for which no file has had the key while an agent ran.
     pub absent: u64,
@@ -36,16 +36,16 @@ pub(crate) struct Owned {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owners {
     /// Owners of name subtrees.
-    pub names: BTreeMap<String, Owned>,
+    pub names: BTreeMap<String, KeyOwner>,
     #[serde(default)]
-    pub clusters: BTreeMap<u32, Owned>,
+    pub clusters: BTreeMap<u32, KeyOwner>,
     /// Owners of instance domains by serial.
     #[serde(default)]
-    pub indoms: BTreeMap<u32, Owned>,
+    pub indoms: BTreeMap<u32, KeyOwner>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Holding {
+struct KeyHolding {
     owner: u32,
     /// Duration of the absence at `since`; `None` while a file has it.
     absent: Option<Duration>,
@@ -54,7 +54,7 @@ struct Holding {
     claimed: bool,
 }
 
-impl Holding {
+impl KeyHolding {
     fn absent_for(&self, now: Duration) -> Option<Duration> {
         self.absent.map(|before| before + now.saturating_sub(self.since))
     }
@@ -63,7 +63,7 @@ impl Holding {
 /// The owners of keys of one kind.
 #[derive(Debug)]
 pub(crate) struct Ownership<K> {
-    by_key: HashMap<K, Holding>,
+    by_key: HashMap<K, KeyHolding>,
     /// Number of keys by user.
     counts: HashMap<u32, usize>,
     now: Duration,
@@ -81,11 +81,11 @@ impl<K> Default for Ownership<K> {
 
 impl<K: Ord + Hash + Clone> Ownership<K> {
     /// Restores the ownership of an earlier run: all owners are absent until they claim again.
-    pub(crate) fn from_earlier(owned: BTreeMap<K, Owned>) -> Self {
+    pub(crate) fn from_earlier(owned: BTreeMap<K, KeyOwner>) -> Self {
         let mut holdings = Self::default();
-        for (key, Owned { owner, absent }) in owned {
+        for (key, KeyOwner { owner, absent }) in owned {
             let absent = Some(Duration::from_secs(absent));
-            let holding = Holding { owner, absent, since: Duration::ZERO, claimed: false };
+            let holding = KeyHolding { owner, absent, since: Duration::ZERO, claimed: false };
             holdings.by_key.insert(key, holding);
         }
         holdings.recount();
@@ -99,11 +99,11 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         }
     }
 
-    pub(crate) fn remember(&self) -> BTreeMap<K, Owned> {
+    pub(crate) fn remember(&self) -> BTreeMap<K, KeyOwner> {
         let mut owned = BTreeMap::new();
         for (key, holding) in &self.by_key {
             let absent = holding.absent_for(self.now).map_or(0, |absent| absent.as_secs());
-            owned.insert(key.clone(), Owned { owner: holding.owner, absent });
+            owned.insert(key.clone(), KeyOwner { owner: holding.owner, absent });
         }
         owned
     }
@@ -139,7 +139,7 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         Q: ?Sized + Hash + Eq + ToOwned<Owned = K>,
         K: Borrow<Q>,
     {
-        let present = Holding { owner, absent: None, since: self.now, claimed: true };
+        let present = KeyHolding { owner, absent: None, since: self.now, claimed: true };
         let keep = self.keep;
         let now = self.now;
         match self.by_key.get_mut(key) {
@@ -161,7 +161,7 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
     /// Makes a user the owner of a key, even if another user owns it.
     pub(crate) fn transfer(&mut self, key: K, owner: u32) {
         let absent = None;
-        let present = Holding { owner, absent, since: self.now, claimed: true };
+        let present = KeyHolding { owner, absent, since: self.now, claimed: true };
         *self.counts.entry(owner).or_default() += 1;
         if let Some(before) = self.by_key.insert(key, present) {
             self.decrement(before.owner);
@@ -252,12 +252,12 @@ impl<K: Ord + Hash + Clone> Ownership<K> {
         self.counts.get(&owner).copied().unwrap_or_default()
     }
 
-    fn is_expired(&self, holding: &Holding) -> bool {
+    fn is_expired(&self, holding: &KeyHolding) -> bool {
         is_absence_over(holding, self.keep, self.now)
     }
 }
 
-fn is_absence_over(holding: &Holding, keep: Option<Duration>, now: Duration) -> bool {
+fn is_absence_over(holding: &KeyHolding, keep: Option<Duration>, now: Duration) -> bool {
     holding.absent_for(now).zip(keep).is_some_and(|(absent, keep)| absent >= keep)
 }
 
@@ -305,7 +305,7 @@ mod tests {
         names.leave(&"a".to_owned());
         names.set_now(DAY * 10);
         let owned = names.remember();
-        assert_eq!(owned["a"], Owned { owner: 1, absent: 864_000 });
+        assert_eq!(owned["a"], KeyOwner { owner: 1, absent: 864_000 });
         let mut names = Ownership::from_earlier(owned);
         names.set_now(DAY * 3);
         assert_eq!(names.claim("a", 2), Err(1));

@@ -228,7 +228,7 @@ mod tests {
     use pcp_types::{Semantics, ValueType};
 
     use super::*;
-    use crate::metadata::items::Renumbered;
+    use crate::metadata::items::RenumberedItems;
 
     fn contents(metrics: Vec<Metric>) -> Contents {
         Contents {
@@ -251,7 +251,12 @@ mod tests {
     }
 
     fn place(cluster: u32) -> Placement {
-        Placement { cluster, moved: None, renumbered: Renumbered::new(), foreign: BTreeMap::new() }
+        Placement {
+            cluster,
+            moved: None,
+            renumbered: RenumberedItems::new(),
+            foreign: BTreeMap::new(),
+        }
     }
 
     fn counter(name: &str, item: u32, kind: MetricKind) -> Metric {
@@ -294,7 +299,7 @@ mod tests {
             optional: false,
         });
         let (items, _) = items(OsStr::new("f"), &contents);
-        let place = Placement { renumbered: Renumbered::from([(17, 3)]), ..place(1) };
+        let place = Placement { renumbered: RenumberedItems::from([(17, 3)]), ..place(1) };
         let translation = translate(&contents, &items, &place);
         let pmid = Pmid::new(DOMAIN, 1, 3).unwrap();
         assert_eq!(translation.metrics[0].as_ref().unwrap().desc.pmid, pmid);

@@ -15,8 +15,8 @@ use crate::config::{FlightRecorderSettings, Group, LogMode, Settings};
 use crate::flight_recorder::RecorderLink;
 use crate::loading::partition::{GroupId, GroupShape};
 use crate::loading::recorder_plan::RecorderPlan;
-use crate::loading::update::Retired;
-use crate::logging::{ChangedValues, LastKnown, Offer, Sample};
+use crate::loading::update::RetiredObjects;
+use crate::logging::{ChangedValues, LastKnownValues, Offer, Sample};
 use crate::metadata::{Catalog, RecordShape};
 use crate::source::Values;
 use crate::telemetry::{Events, FlightRecorderStatus};
@@ -81,7 +81,7 @@ impl FlightRecorder {
         &mut self,
         plan: Option<RecorderPlan>,
         sources: usize,
-        retired: &mut Retired,
+        retired: &mut RetiredObjects,
     ) {
         let (every, catalog) = plan.map(|plan| (plan.shape, plan.catalog)).unwrap_or_default();
         let share = GroupShape { every, on_change: RecordShape::default() };
@@ -127,7 +127,7 @@ impl FlightRecorder {
             catalog: Arc::clone(&self.catalog),
             records: vec![record],
             changes: ChangedValues::default(),
-            last_known: LastKnown::default(),
+            last_known: LastKnownValues::default(),
             events: Events::default(),
             mark: self.mark,
             unobserved: false,
@@ -188,7 +188,7 @@ mod tests {
             Some(FlightRecorderSettings { memory, ..FlightRecorderSettings::default() });
         let mut recorder = FlightRecorder::new(link, &settings);
         let plan = RecorderPlan::new(&[], shape(1), &catalog(&["mmv.a"]));
-        recorder.set_plan(Some(plan), 1, &mut Retired::default());
+        recorder.set_plan(Some(plan), 1, &mut RetiredObjects::default());
         (recorder, jobs)
     }
 

@@ -15,7 +15,7 @@ use super::on_change::OnChange;
 use super::schedule::Timer;
 use crate::config::{Group, LogMode};
 use crate::loading::partition::{GroupId, GroupShape};
-use crate::loading::update::Retired;
+use crate::loading::update::RetiredObjects;
 use crate::logging::{QueueSender, Recorder, RecorderBuilder};
 use crate::metadata::RecordShape;
 use crate::source::Values;
@@ -67,7 +67,7 @@ impl GroupState {
         &mut self,
         share: GroupShape,
         sources: usize,
-        retired: &mut Retired,
+        retired: &mut RetiredObjects,
     ) -> bool {
         self.sources = vec![false; sources];
         for owner in share.every.owners().iter().chain(share.on_change.owners()) {

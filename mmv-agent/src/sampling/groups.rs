@@ -16,8 +16,8 @@ use super::schedule::Timer;
 use crate::config::Settings;
 use crate::loading::last_values::LastValuesRequest;
 use crate::loading::partition::{GroupId, GroupShapes, group_configs};
-use crate::loading::update::Retired;
-use crate::logging::{ChangedValues, LastKnown, QueueSender};
+use crate::loading::update::RetiredObjects;
+use crate::logging::{ChangedValues, LastKnownValues, QueueSender};
 use crate::moment::Moment;
 use crate::source::Values;
 use crate::telemetry::GroupStatus;
@@ -44,12 +44,12 @@ impl DueGroups {
 #[derive(Debug)]
 pub(crate) struct Groups {
     all: Vec<GroupState>,
-    last_known: LastKnown,
+    last_known: LastKnownValues,
 }
 
 /// Everything that the groups log at a tick.
 #[derive(Debug, Default)]
-pub(crate) struct Logged {
+pub(crate) struct LoggedTick {
     /// A record for each group that has values.
     pub records: Vec<RecordBuffer>,
     /// Number of values in the records.
@@ -61,7 +61,7 @@ pub(crate) struct Logged {
 impl Groups {
     /// Creates groups that are due at the first tick.
     pub(crate) fn new(settings: &Settings) -> Self {
-        Self { all: Self::states(settings, Timer::new), last_known: LastKnown::default() }
+        Self { all: Self::states(settings, Timer::new), last_known: LastKnownValues::default() }
     }
 
     fn states(settings: &Settings, timer: impl Fn(Duration) -> Timer) -> Vec<GroupState> {
@@ -125,7 +125,7 @@ impl Groups {
         &mut self,
         mut shares: GroupShapes,
         sources: usize,
-        retired: &mut Retired,
+        retired: &mut RetiredObjects,
     ) {
         let mut gone = false;
         for group in &mut self.all {
@@ -163,10 +163,10 @@ impl Groups {
         due: &DueGroups,
         values: &[Option<&Values>],
         queue: &mut QueueSender,
-    ) -> Logged {
+    ) -> LoggedTick {
         let Self { all, .. } = self;
         queue.collect(|template| all.iter().any(|group| group.template() == Some(template)));
-        let mut logged = Logged::default();
+        let mut logged = LoggedTick::default();
         let mut differs = false;
         let are_some = due.last_values.is_some();
         for group in all.iter_mut().filter(|group| due.groups.contains(&group.id)) {
@@ -188,7 +188,7 @@ impl Groups {
     }
 
     /// Returns the last-known values of everything that is logged once or on change.
-    pub(crate) fn last_known(&self) -> LastKnown {
+    pub(crate) fn last_known(&self) -> LastKnownValues {
         Arc::clone(&self.last_known)
     }
 

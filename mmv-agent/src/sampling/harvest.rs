@@ -17,10 +17,10 @@ use super::owner_pace::OwnerPace;
 use super::pass_clock::PassClock;
 use super::slow_lane::{LaneJob, LaneReport, LentSource, SlowLanes};
 use super::thread_usage::ThreadUsage;
-use crate::loading::update::{PlannedSource, Retired};
+use crate::loading::update::{PlannedSource, RetiredObjects};
 use crate::moment::Moment;
 use crate::source::{
-    ActiveSource, Allowance, FileGaps, Finding, Gap, GapCause, PassResult, Ticket, Values,
+    ActiveSource, Allowance, FileGaps, Gap, GapCause, PassResult, SourceFinding, Ticket, Values,
     usual_time,
 };
 
@@ -134,7 +134,7 @@ pub(super) struct Harvest {
     /// Sources that came back from a slow lane and are in no plan any more.
     orphans: Vec<LentSource>,
     /// Findings that the loader does not know yet.
-    findings: Vec<(Ticket, Finding)>,
+    findings: Vec<(Ticket, SourceFinding)>,
 }
 
 impl Harvest {
@@ -148,7 +148,7 @@ impl Harvest {
         &mut self,
         sources: Vec<PlannedSource>,
         now: Moment,
-        retired: &mut Retired,
+        retired: &mut RetiredObjects,
     ) {
         let mut known = HashMap::new();
         for slot in self.slots.drain(..).flatten() {
@@ -409,7 +409,7 @@ impl Harvest {
     }
 
     /// Returns the findings since the last call.
-    pub(super) fn take_findings(&mut self) -> Vec<(Ticket, Finding)> {
+    pub(super) fn take_findings(&mut self) -> Vec<(Ticket, SourceFinding)> {
         std::mem::take(&mut self.findings)
     }
 

@@ -24,12 +24,12 @@ use crate::housekeeping::Task;
 use crate::loading::last_values::LastValuesRequest;
 use crate::loading::loader::Request;
 use crate::loading::partition::GroupId;
-use crate::loading::update::{Plan, Retired, Update};
-use crate::loading::{LAST_WAIT, Loading, Reporter, RequestNumber};
+use crate::loading::update::{Plan, RetiredObjects, Update};
+use crate::loading::{LAST_WAIT, LoaderHandle, Reporter, RequestNumber};
 use crate::logging::{QueueSender, Sample};
 use crate::metadata::Catalog;
 use crate::moment::Moment;
-use crate::source::{Finding, Ticket};
+use crate::source::{SourceFinding, Ticket};
 use crate::telemetry::{EventKind, FileReport, SharedStatus, Status};
 
 /// Limit on repetitions of a pass over the sources at one tick. Each repetition leaves out the
@@ -53,7 +53,7 @@ pub(crate) struct Sampler {
     charged: BTreeMap<GroupId, u64>,
     /// Second, since the start, in which the loader was informed.
     informed: u64,
-    loading: Loading,
+    loading: LoaderHandle,
     /// Time from midnight to the start; set while the loader has settings without a plan.
     awaited: Option<Duration>,
     /// A plan for other settings; the tick that found it still samples the groups before.
@@ -61,7 +61,7 @@ pub(crate) struct Sampler {
     /// Set if the next tick is the last one.
     ending: bool,
     /// Sources whose last values were read, which the loader does not know yet.
-    last: Vec<(Ticket, Finding)>,
+    last: Vec<(Ticket, SourceFinding)>,
     /// Time at which events were last counted.
     counted: Option<Duration>,
     /// Number of events of each kind at that time.
@@ -83,7 +83,7 @@ impl Sampler {
     /// Creates the sampler of the files that the loader finds.
     pub(crate) fn new(
         settings: &Settings,
-        loading: Loading,
+        loading: LoaderHandle,
         queue: QueueSender,
         mut links: SamplerLinks,
     ) -> Self {
@@ -254,7 +254,7 @@ impl Sampler {
     }
 
     #[cfg(test)]
-    pub(crate) fn loading(&mut self) -> &mut Loading {
+    pub(crate) fn loading(&mut self) -> &mut LoaderHandle {
         &mut self.loading
     }
 
@@ -295,7 +295,7 @@ impl Sampler {
 
     /// Installs the sources and shapes of a plan.
     fn swap(&mut self, plan: Plan, now: Moment) {
-        let mut retired = Retired::default();
+        let mut retired = RetiredObjects::default();
         let sources = plan.sources.len();
         self.harvest.replace(plan.sources, now, &mut retired);
         self.groups.set_shares(plan.shares, sources, &mut retired);

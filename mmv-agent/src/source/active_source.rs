@@ -22,7 +22,7 @@ pub(crate) type Ticket = u64;
 
 /// A finding of the sampler that the loader has to handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finding {
+pub(crate) enum SourceFinding {
     /// The values may not be used any more.
     Fault(Fault),
     /// It has new metadata, or may have some that its process did not announce before its end. Its
@@ -38,7 +38,7 @@ pub(crate) enum Finding {
     Unlinked,
 }
 
-impl Finding {
+impl SourceFinding {
     /// Returns true if the loader may have new metadata of the file soon.
     pub(crate) fn is_new_metadata(self) -> bool {
         match self {
@@ -58,7 +58,7 @@ impl Finding {
 pub(crate) struct PassResult {
     /// Records need another shape: other values are present, or strings have other lengths.
     pub(crate) reshaped: bool,
-    pub(crate) finding: Option<Finding>,
+    pub(crate) finding: Option<SourceFinding>,
 }
 
 /// Limit on the first pass beyond its usual time, which the loader takes.
@@ -85,7 +85,7 @@ pub(crate) struct ActiveSource {
     /// The last pass has read final values.
     last: bool,
     /// The finding since which it is not read, until the loader replaces or drops it.
-    over: Option<Finding>,
+    over: Option<SourceFinding>,
     /// The growth that the loader was informed of: whether it was the last one.
     reported_growth: Option<bool>,
     /// Its new metadata cannot be read, and it will have no other.
@@ -201,7 +201,7 @@ impl ActiveSource {
     }
 
     /// Takes the result of a pass whose values may be used.
-    fn take(&mut self, report: PassReport, ended: bool, is_final: bool) -> Option<Finding> {
+    fn take(&mut self, report: PassReport, ended: bool, is_final: bool) -> Option<SourceFinding> {
         self.last = ended || report.unlinked;
         let has_more = report.grown || ended && self.source.may_lack_metadata();
         if has_more && !self.settled {
@@ -210,30 +210,30 @@ impl ActiveSource {
             return self.report_growth(self.last);
         }
         if report.unlinked {
-            self.over = Some(Finding::Unlinked);
+            self.over = Some(SourceFinding::Unlinked);
         } else if ended {
-            self.over = Some(Finding::Ended);
+            self.over = Some(SourceFinding::Ended);
         }
         self.over
     }
 
     /// Takes the result of a pass whose values may not be used.
-    fn fail(&mut self, fault: Fault, ended: bool) -> Option<Finding> {
+    fn fail(&mut self, fault: Fault, ended: bool) -> Option<SourceFinding> {
         self.last = ended;
         if self.source.grows() && fault.is_new_metadata() && !self.settled {
             return self.report_growth(ended);
         }
-        self.over = Some(Finding::Fault(fault));
+        self.over = Some(SourceFinding::Fault(fault));
         self.over
     }
 
     /// Returns a finding about a growth, unless the loader knows of it.
-    fn report_growth(&mut self, last: bool) -> Option<Finding> {
+    fn report_growth(&mut self, last: bool) -> Option<SourceFinding> {
         if self.reported_growth.is_some_and(|was_last| was_last || !last) {
             return None;
         }
         self.reported_growth = Some(last);
-        Some(Finding::Grown { last })
+        Some(SourceFinding::Grown { last })
     }
 
     /// Returns the values read at this tick; `None` if there was no pass, or if its values may not
@@ -255,7 +255,7 @@ impl ActiveSource {
             return None;
         }
         // A file with another fault is closed, with an event of its own.
-        let in_spell = self.over.is_none_or(Finding::is_new_metadata);
+        let in_spell = self.over.is_none_or(SourceFinding::is_new_metadata);
         let was_stopped = !self.is_read(now) && self.over.is_none();
         let cause =
             if is_slow || was_stopped { GapCause::Slow } else { GapCause::ChangingMetadata };

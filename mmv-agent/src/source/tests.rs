@@ -17,9 +17,9 @@ use crate::moment::Moment;
 
 fn open(path: &Path) -> Source {
     let limits = Limits::default();
-    let mut terms =
+    let mut open_limits =
         OpenLimits { limits, allow: &|_, _, _| Ok(()), reads_ended: false, cost: Cost::default() };
-    Source::open(path, &mut terms).expect("a file").0
+    Source::open(path, &mut open_limits).expect("a file").0
 }
 
 const fn options(stat: bool) -> PassOptions {

@@ -201,7 +201,7 @@ impl EventLog {
             Some(PreviousState::Left) => EventKind::Recovered,
             Some(PreviousState::Replaced | PreviousState::Displaced(_)) => EventKind::Restarted,
         };
-        self.of_file(kind, name, |event| {
+        self.add_file_event(kind, name, |event| {
             event.pid = pid;
             event.reason = left_out;
             if let Some(PreviousState::Displaced(running)) = before {
@@ -213,7 +213,7 @@ impl EventLog {
 
     pub(crate) fn ended(&mut self, name: &OsStr, pid: i32) {
         self.last.insert(name.to_owned(), PreviousState::Left);
-        self.of_file(EventKind::Ended, name, |event| event.pid = Some(pid));
+        self.add_file_event(EventKind::Ended, name, |event| event.pid = Some(pid));
     }
 
     /// Adds an event for the removal of a file whose process had ended.
@@ -221,20 +221,20 @@ impl EventLog {
         if self.last.get(name) == Some(&PreviousState::Left) {
             self.last.remove(name);
         }
-        self.of_file(EventKind::Removed, name, |event| event.pid = Some(pid));
+        self.add_file_event(EventKind::Removed, name, |event| event.pid = Some(pid));
         self.clusters.remove(name);
     }
 
     /// Adds an event for a file that is not harvested, for a reason that was not logged yet.
     pub(crate) fn refused(&mut self, name: &OsStr, kind: EventKind, reason: &impl ToString) {
         self.last.insert(name.to_owned(), PreviousState::Left);
-        self.of_file(kind, name, |event| event.reason = Some(reason.to_string()));
+        self.add_file_event(kind, name, |event| event.reason = Some(reason.to_string()));
     }
 
     /// Adds an event for samples of a file that are missing from `at` on. The file is still
     /// harvested. The event may be logged by a later record, so it states the time.
     pub(crate) fn gap_began(&mut self, name: &OsStr, at: Timestamp, reason: &str) {
-        self.of_file(EventKind::Waiting, name, |event| {
+        self.add_file_event(EventKind::Waiting, name, |event| {
             event.timestamp = at;
             event.since = Some(at);
             event.reason = Some(reason.to_owned());
@@ -249,7 +249,7 @@ impl EventLog {
         since: Option<Timestamp>,
         missing: u64,
     ) {
-        self.of_file(EventKind::Recovered, name, |event| {
+        self.add_file_event(EventKind::Recovered, name, |event| {
             event.timestamp = at;
             event.records = Some(missing);
             event.since = since;
@@ -258,7 +258,9 @@ impl EventLog {
 
     /// Adds an event for something of a file that is left out, since another user has it.
     pub(crate) fn left_out(&mut self, name: &OsStr, reason: &impl ToString) {
-        self.of_file(EventKind::LeftOut, name, |event| event.reason = Some(reason.to_string()));
+        self.add_file_event(EventKind::LeftOut, name, |event| {
+            event.reason = Some(reason.to_string());
+        });
     }
 
     /// Adds an event for another file that has taken the name of a file.
@@ -279,12 +281,12 @@ impl EventLog {
     /// Adds an event for a file that is gone.
     pub(crate) fn vanished(&mut self, name: &OsStr) {
         if self.last.remove(name).is_some() {
-            self.of_file(EventKind::Vanished, name, |_| ());
+            self.add_file_event(EventKind::Vanished, name, |_| ());
         }
         self.clusters.remove(name);
     }
 
-    fn of_file(&mut self, kind: EventKind, name: &OsStr, fill: impl FnOnce(&mut Event)) {
+    fn add_file_event(&mut self, kind: EventKind, name: &OsStr, fill: impl FnOnce(&mut Event)) {
         self.count(kind);
         if !self.logged {
             return;

@@ -63,7 +63,7 @@ pub(crate) struct OwnMetrics {
     pub files: Vec<Gauge<u64>>,
     /// Events by kind, in the order of [`EventKind`]; empty without a file.
     pub events: Vec<Counter<u64>>,
-    pub compression: Compressed,
+    pub compression: CompressionCounters,
     pub deleted: Counter<u64>,
     pub reduced: Counter<u64>,
     pub archives: Gauge<u64>,
@@ -71,7 +71,7 @@ pub(crate) struct OwnMetrics {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Compressed {
+pub(crate) struct CompressionCounters {
     /// Compressed data volumes.
     pub volumes: Counter<u64>,
     /// Bytes before compression.
@@ -167,7 +167,7 @@ impl OwnMetrics {
             sync: time("sync.duration", "time to sync records to disk").buckets(times).build()?,
             files: files.build_instances(&states)?.iter().cloned().collect(),
             events: events.build_instances(&kinds)?.iter().cloned().collect(),
-            compression: Compressed {
+            compression: CompressionCounters {
                 volumes: count("compression.volumes", "data volumes compressed")?,
                 before: bytes("compression.before", "bytes of volumes before compression")?,
                 after: bytes("compression.after", "bytes of the same volumes after compression")?,

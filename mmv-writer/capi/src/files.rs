@@ -28,7 +28,7 @@ struct Published {
 /// A file that was started. The number tells it from another file that is mapped at the same
 /// address later.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Started {
+pub(crate) struct StartedFile {
     pub(crate) map: Map,
     number: u64,
 }
@@ -38,7 +38,7 @@ pub(crate) fn start(
     file: &CStr,
     content: &mut Content,
     identity: Identity,
-) -> Result<Started, Errno> {
+) -> Result<StartedFile, Errno> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let path = path(file);
     refuse_directory(&path)?;
@@ -50,7 +50,7 @@ pub(crate) fn start(
     let flags = Flags::from_raw(identity.flags);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     files().insert(map.addr(), Published { mapped, flags, number });
-    Ok(Started { map, number })
+    Ok(StartedFile { map, number })
 }
 
 /// Stops the file at an address, if there is one.
@@ -59,7 +59,7 @@ pub(crate) fn stop_at(file: Option<&CStr>, map: Map) {
 }
 
 /// Stops a file, if it is not stopped yet.
-pub(crate) fn stop(file: Option<&CStr>, started: Started) {
+pub(crate) fn stop(file: Option<&CStr>, started: StartedFile) {
     stop_if(file, started.map, |published| published.number == started.number);
 }
 

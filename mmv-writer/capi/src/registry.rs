@@ -13,7 +13,7 @@ use crate::check::check;
 use crate::content::{Content, Indom, Metric, help, name, text};
 use crate::encode::Identity;
 use crate::errno::report;
-use crate::files::{self, Started};
+use crate::files::{self, StartedFile};
 use crate::label::{self, Subject};
 
 /// The `mmv_registry_t` of C, opaque there.
@@ -26,7 +26,7 @@ pub struct Registry {
     /// True if there ever was a label: the version stays 3, as with libpcp_mmv.
     labelled: bool,
     /// The file that was started last.
-    started: Option<Started>,
+    started: Option<StartedFile>,
 }
 
 impl Registry {

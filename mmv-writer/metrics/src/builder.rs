@@ -7,7 +7,7 @@ use mmv_writer::{Buckets, Registry};
 
 use crate::cache::Cache;
 use crate::state::State;
-use crate::{Recorder, Shared, idle};
+use crate::{Recorder, SharedState, idle};
 
 /// Options for a recorder; see [`Recorder::builder`].
 ///
@@ -79,7 +79,7 @@ impl RecorderBuilder {
     #[must_use]
     pub fn build(self) -> Recorder {
         let Self { registry, buckets, max_series, idle_timeout } = self;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             state: Mutex::new(State::new(registry, buckets, max_series)),
             idle_timeout,
             counters: Cache::default(),

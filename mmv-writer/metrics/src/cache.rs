@@ -16,7 +16,7 @@ pub(crate) struct Cache<H> {
     shards: [RwLock<Shard<H>>; SHARDS],
 }
 
-type Shard<H> = HashMap<Key, H, BuildHasherDefault<Hashed>>;
+type Shard<H> = HashMap<Key, H, BuildHasherDefault<KeyHasher>>;
 
 impl<H> Default for Cache<H> {
     fn default() -> Self {
@@ -55,9 +55,9 @@ impl<H> Cache<H> {
 
 /// A hasher that returns the hash that a key already has.
 #[derive(Debug, Default)]
-pub(crate) struct Hashed(u64);
+pub(crate) struct KeyHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
         self.0
     }

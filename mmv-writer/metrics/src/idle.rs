@@ -15,15 +15,15 @@ use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
 use crate::measure::Measure;
 use crate::state::Series;
-use crate::{Shared, warning};
+use crate::{SharedState, warning};
 
 /// Limit on the time between two looks at the notes.
 const LONGEST_STEP: Duration = Duration::from_secs(5);
 const SHORTEST_STEP: Duration = Duration::from_millis(5);
 
 /// A handle that notes when it is used.
-pub(crate) struct Tracked<M> {
-    recorder: Weak<Shared>,
+pub(crate) struct TrackedHandle<M> {
+    recorder: Weak<SharedState>,
     key: Key,
     updated: AtomicBool,
     current: RwLock<Current<M>>,
@@ -36,8 +36,8 @@ struct Current<M> {
     seen: Instant,
 }
 
-impl<M: Measure> Tracked<M> {
-    pub(crate) fn new(recorder: Weak<Shared>, key: &Key, given: Series<M>) -> Self {
+impl<M: Measure> TrackedHandle<M> {
+    pub(crate) fn new(recorder: Weak<SharedState>, key: &Key, given: Series<M>) -> Self {
         let current = RwLock::new(Current { given: Some(given), seen: Instant::now() });
         Self { recorder, key: key.to_retained(), updated: AtomicBool::new(true), current }
     }
@@ -100,13 +100,13 @@ impl<M: Measure> Tracked<M> {
     }
 }
 
-impl<M> fmt::Debug for Tracked<M> {
+impl<M> fmt::Debug for TrackedHandle<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tracked").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-impl<M: Measure + CounterFn> CounterFn for Tracked<M> {
+impl<M: Measure + CounterFn> CounterFn for TrackedHandle<M> {
     fn increment(&self, value: u64) {
         self.update(|counter| counter.increment(value));
     }
@@ -116,7 +116,7 @@ impl<M: Measure + CounterFn> CounterFn for Tracked<M> {
     }
 }
 
-impl<M: Measure + GaugeFn> GaugeFn for Tracked<M> {
+impl<M: Measure + GaugeFn> GaugeFn for TrackedHandle<M> {
     fn increment(&self, value: f64) {
         self.update(|gauge| gauge.increment(value));
     }
@@ -130,7 +130,7 @@ impl<M: Measure + GaugeFn> GaugeFn for Tracked<M> {
     }
 }
 
-impl<M: Measure + HistogramFn> HistogramFn for Tracked<M> {
+impl<M: Measure + HistogramFn> HistogramFn for TrackedHandle<M> {
     fn record(&self, value: f64) {
         self.update(|histogram| histogram.record(value));
     }
@@ -141,7 +141,7 @@ impl<M: Measure + HistogramFn> HistogramFn for Tracked<M> {
 }
 
 /// Starts the thread that removes idle series. It ends with the recorder.
-pub(crate) fn start(shared: &Arc<Shared>, idle: Duration) {
+pub(crate) fn start(shared: &Arc<SharedState>, idle: Duration) {
     let step = (idle / 4).clamp(SHORTEST_STEP, LONGEST_STEP);
     let recorder = Arc::downgrade(shared);
     let started = thread::Builder::new().name("mmv-idle".to_owned()).spawn(move || {

@@ -91,8 +91,8 @@ use mmv_writer::Registry;
 
 pub use builder::RecorderBuilder;
 use cache::Cache;
-use idle::Tracked;
-use measure::{Counting, Gauging, Measure, Recording};
+use idle::TrackedHandle;
+use measure::{FacadeCounter, FacadeGauge, FacadeHistogram, Measure};
 use state::State;
 
 /// Limit on the lines that are printed: if one metric does not fit, others do not either.
@@ -101,17 +101,17 @@ const WARNINGS: usize = 10;
 /// A recorder that counts in a registry. Clones are the same recorder.
 #[derive(Clone)]
 pub struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedState {
     state: Mutex<State>,
     /// Time without updates after which a series is removed.
     idle_timeout: Option<Duration>,
-    counters: Cache<CachedHandle<Counting>>,
-    gauges: Cache<CachedHandle<Gauging>>,
-    histograms: Cache<CachedHandle<Recording>>,
+    counters: Cache<CachedHandle<FacadeCounter>>,
+    gauges: Cache<CachedHandle<FacadeGauge>>,
+    histograms: Cache<CachedHandle<FacadeHistogram>>,
 }
 
 /// A handle for the facade.
@@ -119,7 +119,7 @@ struct Shared {
 struct CachedHandle<M: Measure> {
     facade: M::Facade,
     /// The series, if it may be removed.
-    tracked: Option<Arc<Tracked<M>>>,
+    tracked: Option<Arc<TrackedHandle<M>>>,
 }
 
 impl Recorder {
@@ -146,7 +146,7 @@ impl Recorder {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,7 +158,7 @@ impl Shared {
         key: &Key,
     ) -> Option<M::Facade>
     where
-        M::Facade: From<Arc<Tracked<M>>>,
+        M::Facade: From<Arc<TrackedHandle<M>>>,
     {
         let known = cache.get(key, CachedHandle::facade);
         if known.is_some() {
@@ -176,7 +176,7 @@ impl Shared {
             return Some(Arc::new(given.handle).into());
         }
         let (facade, tracked) = if self.idle_timeout.is_some() && given.remove.is_some() {
-            let tracked = Arc::new(Tracked::new(Arc::downgrade(self), key, given));
+            let tracked = Arc::new(TrackedHandle::new(Arc::downgrade(self), key, given));
             (M::Facade::from(Arc::clone(&tracked)), Some(tracked))
         } else {
             (Arc::new(given.handle).into(), None)

@@ -83,7 +83,7 @@ pub(crate) trait Measure: fmt::Debug + Send + Sync + Sized + 'static {
 
 /// The counter of a key.
 #[derive(Debug)]
-pub(crate) struct Counting {
+pub(crate) struct FacadeCounter {
     pub(crate) counter: Counter,
     /// Held while a count is set, not while it is added to.
     setting: Mutex<()>,
@@ -91,11 +91,11 @@ pub(crate) struct Counting {
 
 /// The gauge of a key.
 #[derive(Debug)]
-pub(crate) struct Gauging(Gauge);
+pub(crate) struct FacadeGauge(Gauge);
 
 /// The histogram of a key.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub(crate) struct FacadeHistogram {
     histogram: Histogram,
     /// Factor that converts values to the metric's units.
     factor: f64,
@@ -131,7 +131,7 @@ impl MetricSpec<'_> {
     }
 
     fn histogram<'r>(&self, registry: &'r Registry) -> HistogramBuilder<'r> {
-        let (units, _) = units::of_histogram(self.unit);
+        let (units, _) = units::histogram_units(self.unit);
         let mut builder = registry.histogram(&self.name).units(units);
         if !self.help.is_empty() {
             builder = builder.help(self.help);
@@ -149,7 +149,7 @@ impl MetricSpec<'_> {
     }
 }
 
-impl Measure for Counting {
+impl Measure for FacadeCounter {
     type Facade = metrics::Counter;
     type Handle = Counter;
     const KIND: &'static str = "counter";
@@ -175,7 +175,7 @@ impl Measure for Counting {
     }
 }
 
-impl Measure for Gauging {
+impl Measure for FacadeGauge {
     type Facade = metrics::Gauge;
     type Handle = Gauge;
     const KIND: &'static str = "gauge";
@@ -201,14 +201,14 @@ impl Measure for Gauging {
     }
 }
 
-impl Measure for Recording {
+impl Measure for FacadeHistogram {
     type Facade = metrics::Histogram;
     type Handle = Histogram;
     const KIND: &'static str = "histogram";
     const ENDINGS: &'static [&'static str] = &[".bucket", ".sum"];
 
     fn new(histogram: Histogram, unit: Option<Unit>) -> Self {
-        let (_, factor) = units::of_histogram(unit);
+        let (_, factor) = units::histogram_units(unit);
         Self { histogram, factor }
     }
 
@@ -228,7 +228,7 @@ impl Measure for Recording {
     }
 }
 
-impl CounterFn for Counting {
+impl CounterFn for FacadeCounter {
     fn increment(&self, value: u64) {
         self.counter.add(value);
     }
@@ -239,7 +239,7 @@ impl CounterFn for Counting {
     }
 }
 
-impl GaugeFn for Gauging {
+impl GaugeFn for FacadeGauge {
     fn increment(&self, value: f64) {
         self.0.add(value);
     }
@@ -253,7 +253,7 @@ impl GaugeFn for Gauging {
     }
 }
 
-impl HistogramFn for Recording {
+impl HistogramFn for FacadeHistogram {
     fn record(&self, value: f64) {
         self.record_many(value, 1);
     }

@@ -44,7 +44,7 @@ pub(crate) struct Series<M> {
 type RemoveSeries = Box<dyn FnOnce() + Send + Sync>;
 
 /// The reason why there is no handle, as a line to print.
-pub(crate) type Unpublished = String;
+pub(crate) type NoHandle = String;
 
 impl State {
     pub(crate) fn new(
@@ -66,7 +66,7 @@ impl State {
 
     /// Returns the series of a key. Its metric is registered if this is its first key with labels
     /// or without.
-    pub(crate) fn series<M: Measure>(&mut self, key: &Key) -> Result<Series<M>, Unpublished> {
+    pub(crate) fn series<M: Measure>(&mut self, key: &Key) -> Result<Series<M>, NoHandle> {
         let Self { metrics, registration } = self;
         let unit = registration.unit(key);
         let metric = M::of_kind(metrics).entry(key.name().to_owned()).or_default();
@@ -118,7 +118,7 @@ impl Registration {
         key: &Key,
         has_labels: bool,
         register: fn(&Registry, &MetricSpec<'_>) -> Result<R, Error>,
-    ) -> Result<R, Unpublished> {
+    ) -> Result<R, NoHandle> {
         let holder = format!("{} \"{}\"", M::KIND, key.name());
         let help = self.descriptions.get(key.name()).map_or("", |known| &known.text);
         let mut metric = MetricSpec {
@@ -163,7 +163,7 @@ mod tests {
     use mmv_writer::Registry;
 
     use super::*;
-    use crate::measure::{Counting, Gauging, Recording};
+    use crate::measure::{FacadeCounter, FacadeGauge, FacadeHistogram};
 
     #[test]
     fn a_name_of_two_kinds_is_refused_with_both() {
@@ -171,15 +171,15 @@ mod tests {
         let registry = Registry::builder("app").directory(directory.path());
         let mut state = State::new(registry.build().unwrap(), None, None);
         let key = Key::from_static_name("a-b");
-        state.series::<Counting>(&key).unwrap();
+        state.series::<FacadeCounter>(&key).unwrap();
         assert_eq!(
-            state.series::<Gauging>(&key).err().unwrap(),
+            state.series::<FacadeGauge>(&key).err().unwrap(),
             "gauge \"a-b\" is not published: metric name \"a_x2d_b\" is already taken by \
              counter \"a-b\""
         );
-        state.series::<Recording>(&Key::from_static_name("size")).unwrap();
+        state.series::<FacadeHistogram>(&Key::from_static_name("size")).unwrap();
         assert_eq!(
-            state.series::<Gauging>(&Key::from_static_name("size.sum")).err().unwrap(),
+            state.series::<FacadeGauge>(&Key::from_static_name("size.sum")).err().unwrap(),
             "gauge \"size.sum\" is not published: metric name \"size.sum\" is already taken by \
              histogram \"size\""
         );

@@ -24,7 +24,7 @@ pub(crate) fn from_facade(unit: Option<Unit>) -> Units {
 
 /// Returns the units of a histogram, and the factor that converts values to them: buckets are
 /// of whole numbers.
-pub(crate) fn of_histogram(unit: Option<Unit>) -> (Units, f64) {
+pub(crate) fn histogram_units(unit: Option<Unit>) -> (Units, f64) {
     let kibi = 1024.0f64;
     let bytes = Units::bytes();
     match unit {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_histogram_without_units_has_millionths() {
-        let (units, factor) = of_histogram(None);
+        let (units, factor) = histogram_units(None);
         assert_eq!((units.to_string().as_str(), factor), ("count x 10^-6", 1e6));
     }
 }

@@ -42,7 +42,7 @@ struct LazyBuckets {
     /// The series that records what does not fit. `None` for a histogram with room for all of its
     /// buckets, as that series itself is: so nothing refers to itself.
     overflow: Option<OverflowOf>,
-    registered: Mutex<Registered>,
+    registered: Mutex<HistogramMetrics>,
 }
 
 struct OverflowOf {
@@ -51,7 +51,7 @@ struct OverflowOf {
 }
 
 #[derive(Default)]
-struct Registered {
+struct HistogramMetrics {
     buckets: Vec<usize>,
     is_closed: bool,
 }

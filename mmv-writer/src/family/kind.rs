@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::FileKeeper;
 use super::name::MAX;
-use crate::live::{FamilyId, Growing, Released, State};
+use crate::live::{FamilyId, GrowingFiles, ReleasedHandles, State};
 use crate::metric::{Handle, ValueSlot};
 use crate::published::warn;
 use crate::{Error, Label};
@@ -60,7 +60,7 @@ pub(super) mod sealed {
 #[expect(missing_debug_implementations, reason = "only a sealed trait names it")]
 pub struct SeriesMetric {
     pub(super) kept: FileKeeper,
-    pub(super) files: Arc<Growing>,
+    pub(super) files: Arc<GrowingFiles>,
     pub(super) id: FamilyId,
 }
 
@@ -69,7 +69,7 @@ pub struct SeriesMetric {
 pub struct Creation<'s> {
     pub(super) state: &'s mut State,
     pub(super) name: &'s str,
-    pub(super) released: Released,
+    pub(super) released: ReleasedHandles,
 }
 
 /// The series that counts for labels without one.
@@ -96,7 +96,7 @@ impl<H: sealed::SeriesHandle> Overflow<H> {
             return handle.clone();
         }
         let mut creation =
-            Creation { state: &mut state, name: OVERFLOW, released: Released::new() };
+            Creation { state: &mut state, name: OVERFLOW, released: ReleasedHandles::new() };
         let handle = match H::create(metric, None, &mut creation) {
             Ok(handle) => {
                 let label = Label::new(OVERFLOW, true);

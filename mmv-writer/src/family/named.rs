@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use super::FileKeeper;
 use crate::Error;
 use crate::builder::MetricBuilder;
-use crate::live::{FamilyId, Growing, HandleIndex, RemoveHandle};
+use crate::live::{FamilyId, GrowingFiles, HandleIndex, RemoveHandle};
 use crate::metric::Handle;
 use crate::registry::Indom;
 
@@ -18,7 +18,7 @@ use crate::registry::Indom;
 #[must_use]
 pub struct NamedFamily<H = crate::Counter> {
     kept: FileKeeper,
-    files: Arc<Growing>,
+    files: Arc<GrowingFiles>,
     id: FamilyId,
     handles: Arc<HandleIndex<H>>,
 }

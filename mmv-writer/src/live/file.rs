@@ -282,10 +282,8 @@ impl LiveFile {
     }
 
     fn ensure_part(&mut self, part: Part, new: u32) -> Result<(), Error> {
-        let (wanted, from) = (
-            self.sections.offset(part, self.used[part as usize] + new),
-            self.allocated[part as usize],
-        );
+        let wanted = self.sections.offset(part, self.used[part as usize] + new);
+        let from = self.allocated[part as usize];
         if self.file.is_none() || wanted <= from {
             return Ok(());
         }

@@ -47,7 +47,7 @@ pub(crate) struct State {
 
 /// Handles of a removed instance, to be dropped when the state is no longer locked: the
 /// last handle of a registry withdraws its files, which locks the state.
-pub(crate) type Released = Vec<(Arc<dyn RemoveHandle>, Option<Box<dyn Any + Send>>)>;
+pub(crate) type ReleasedHandles = Vec<(Arc<dyn RemoveHandle>, Option<Box<dyn Any + Send>>)>;
 
 /// Index of a domain whose instances come and go, in the state that created it.
 #[derive(Debug, Clone, Copy)]
@@ -332,8 +332,8 @@ impl State {
 
     /// Removes an instance with its values and labels. Returns whether it existed, and the handles
     /// that the caller drops after unlocking.
-    pub(crate) fn remove(&mut self, id: DynamicId, instance: &str) -> (bool, Released) {
-        let mut released = Released::new();
+    pub(crate) fn remove(&mut self, id: DynamicId, instance: &str) -> (bool, ReleasedHandles) {
+        let mut released = ReleasedHandles::new();
         let DynamicIndom { indom, families, labels, numbers } = &mut self.dynamic[id.0];
         for family in families.iter() {
             if let Some(handles) = family.handles.upgrade() {

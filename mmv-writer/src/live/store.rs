@@ -86,10 +86,13 @@ impl Store for LiveStore {
             return false;
         }
         // What no empty file could hold either is rejected in this one.
-        let fits_none =
-            SectionKind::ALL.into_iter().any(|kind| need.at_last(kind) > self.file.total(kind));
+        let fits_none = SectionKind::ALL
+            .into_iter()
+            .any(|kind| need.entries_with_promise(kind) > self.file.total(kind));
         fits_none
-            || SectionKind::ALL.into_iter().all(|kind| self.file.has_room(kind, need.at_last(kind)))
+            || SectionKind::ALL
+                .into_iter()
+                .all(|kind| self.file.has_room(kind, need.entries_with_promise(kind)))
     }
 
     fn reserve(&mut self, need: &Need, name: &str) -> Result<(), Error> {
@@ -98,7 +101,7 @@ impl Store for LiveStore {
             self.file.add_family();
         }
         for kind in SectionKind::ALL {
-            self.file.check_room(kind, need.at_last(kind), name)?;
+            self.file.check_room(kind, need.entries_with_promise(kind), name)?;
         }
         self.file.ensure_all(|kind| need.entries(kind), name)?;
         self.file.promise(need.promise);

@@ -114,7 +114,7 @@ impl Need {
     }
 
     /// Returns the number of entries of a section once the promise is kept.
-    pub(crate) fn at_last(&self, kind: SectionKind) -> usize {
+    pub(crate) fn entries_with_promise(&self, kind: SectionKind) -> usize {
         self.entries(kind) + self.promise.entries(kind)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pcp_types::InstanceId;
 
-use crate::live::{DynamicId, Growing};
+use crate::live::{DynamicId, GrowingFiles};
 use crate::metric::Buckets;
 use crate::registration;
 use crate::{Error, Label};
@@ -19,7 +19,7 @@ use crate::{Error, Label};
 pub struct Indom {
     registered: registration::Indom,
     /// `None` if its instances are fixed.
-    growing: Option<(Arc<Growing>, DynamicId)>,
+    growing: Option<(Arc<GrowingFiles>, DynamicId)>,
 }
 
 impl Indom {
@@ -29,7 +29,7 @@ impl Indom {
 
     pub(crate) fn growing(
         registered: registration::Indom,
-        files: &Arc<Growing>,
+        files: &Arc<GrowingFiles>,
         id: DynamicId,
     ) -> Self {
         Self { registered, growing: Some((Arc::clone(files), id)) }

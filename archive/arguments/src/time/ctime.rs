@@ -10,7 +10,7 @@ use jiff::Span;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use pcp_archive::Timestamp;
 
-use super::{Frame, TimeError, in_zone, to_jiff};
+use super::{Frame, TimeError, time_in_zone, to_jiff};
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -40,10 +40,10 @@ pub(super) fn parse(text: &str, frame: &Frame) -> Option<Result<Timestamp, TimeE
     for word in text.split_ascii_whitespace() {
         parts.add(word)?;
     }
-    let time = in_24_hours(parts.time?, parts.pm)?;
+    let time = to_24_hours(parts.time?, parts.pm)?;
     let start = to_jiff(frame.start)?.to_zoned(frame.zone.clone()).datetime();
     let date = parts.resolve(start, time).ok_or_else(|| TimeError::NoSuchDate(text.to_owned()));
-    Some(date.and_then(|date| in_zone(date, &frame.zone, text)))
+    Some(date.and_then(|date| time_in_zone(date, &frame.zone, text)))
 }
 
 /// Reads a time of day, `8:05` or `18:05:30.25`.
@@ -53,7 +53,7 @@ pub(super) fn clock(text: &str) -> Option<Time> {
 }
 
 /// Returns a time of day in 24 hours: 12 am is midnight.
-pub(super) fn in_24_hours(time: Time, pm: Option<bool>) -> Option<Time> {
+pub(super) fn to_24_hours(time: Time, pm: Option<bool>) -> Option<Time> {
     match pm {
         None => Some(time),
         Some(pm) if (1..=12).contains(&time.hour()) => {

@@ -10,8 +10,8 @@ use jiff::{Span, Zoned};
 use parse_datetime::parse_datetime_at_date;
 use pcp_archive::Timestamp;
 
-use super::ctime::{clock, in_24_hours};
-use super::{Frame, TimeError, from_jiff, in_zone, to_jiff};
+use super::ctime::{clock, to_24_hours};
+use super::{Frame, TimeError, from_jiff, time_in_zone, to_jiff};
 
 /// Reads a time; `None` for text of another form.
 pub(super) fn parse(text: &str, frame: &Frame) -> Option<Result<Timestamp, TimeError>> {
@@ -35,7 +35,7 @@ fn time_of_day(text: &str) -> Option<Time> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte)) {
         return None;
     }
-    in_24_hours(clock(digits)?, half.map(|half| half == "pm"))
+    to_24_hours(clock(digits)?, half.map(|half| half == "pm"))
 }
 
 /// Returns the last such time of a day within the frame, or else the nearest one.
@@ -43,7 +43,7 @@ fn day_within(frame: &Frame, time: Time, text: &str) -> Option<Result<Timestamp,
     let last: civil::Date = to_jiff(frame.end)?.to_zoned(frame.zone.clone()).date();
     let on_day = |days: i64| {
         let date = last.checked_add(Span::new().days(days)).ok()?;
-        Some(in_zone(date.to_datetime(time), &frame.zone, text))
+        Some(time_in_zone(date.to_datetime(time), &frame.zone, text))
     };
     for days in [0, -1] {
         match on_day(days)? {

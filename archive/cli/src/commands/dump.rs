@@ -135,7 +135,7 @@ pub(crate) struct Arguments {
 }
 
 /// Metrics, and the instances of some of them.
-type Chosen = (Vec<Pmid>, HashMap<Pmid, HashSet<InstanceId>>);
+type ChosenMetrics = (Vec<Pmid>, HashMap<Pmid, HashSet<InstanceId>>);
 
 /// The archive and the output of all sections.
 struct Dump<'a> {
@@ -237,7 +237,7 @@ impl Arguments {
 
     /// Returns the chosen metrics in the order of their names, and the instances of those that are
     /// chosen by labels; `None` for all.
-    fn chosen(&self, archive: &Archive) -> Result<Option<Chosen>, Failure> {
+    fn chosen(&self, archive: &Archive) -> Result<Option<ChosenMetrics>, Failure> {
         if self.metrics.is_empty() {
             return Ok(None);
         }

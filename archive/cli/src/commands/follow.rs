@@ -127,7 +127,7 @@ impl Arguments {
         while remaining > 0 {
             // Before the records are read: once a later archive exists, this one is
             // complete.
-            let next = queue.after(&follower)?;
+            let next = queue.open_next(&follower)?;
             while remaining > 0
                 && let Some(followed) = follower.next()?
             {
@@ -233,7 +233,7 @@ impl<'a> Queue<'a> {
         Ok(Follower::open(path)?)
     }
 
-    fn after(&mut self, current: &Follower) -> Result<Option<Follower>, Failure> {
+    fn open_next(&mut self, current: &Follower) -> Result<Option<Follower>, Failure> {
         if !self.path.is_dir() {
             return Ok(None);
         }

@@ -51,8 +51,8 @@ pub(super) fn draw<DB: DrawingBackend>(
         begin + (f64::from(length) * place as f64 / of as f64).round() as i32
     };
     for (row, shares) in grid.shares.iter().enumerate() {
-        let (top, bottom) =
-            (edge(frame.top, height, row, rows), edge(frame.top, height, row + 1, rows));
+        let top = edge(frame.top, height, row, rows);
+        let bottom = edge(frame.top, height, row + 1, rows);
         for (column, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
             let left = edge(frame.left, width, column, columns);
             let right = edge(frame.left, width, column + 1, columns);

@@ -29,7 +29,7 @@ pub(crate) struct ArchiveArgument {
 
 /// The line before each of several archives in JSON.
 #[derive(Serialize)]
-struct Heading<'a> {
+struct ArchiveHeading<'a> {
     archive: &'a Path,
 }
 
@@ -248,7 +248,7 @@ fn each_of(
         let before = out.text.len();
         match (bases.len(), json) {
             (..=1, _) => {}
-            (_, true) => out.json_line(&Heading { archive: base })?,
+            (_, true) => out.json_line(&ArchiveHeading { archive: base })?,
             (_, false) => {
                 let gap = if is_first { "" } else { "\n" };
                 let heading = format!("{gap}==> {} <==\n", shown_path(base));

@@ -62,7 +62,7 @@ impl ZoneOptions {
     pub(crate) fn zone(&self, label: &ArchiveLabel) -> Result<Zone, Failure> {
         let zone = match (&self.timezone, self.host_zone) {
             (Some(name), _) => named(name)?,
-            (None, true) => of_label(label),
+            (None, true) => label_zone(label),
             (None, false) => local(),
         };
         Ok(Zone::new(zone))
@@ -72,7 +72,7 @@ impl ZoneOptions {
 /// Returns the zone of an archive's label: its rule, else its name, else UTC with a note. C
 /// libraries take an abbreviation without an offset in TZ as an offset of zero, and labels have
 /// such abbreviations. On the command line they are an error.
-fn of_label(label: &ArchiveLabel) -> TimeZone {
+fn label_zone(label: &ArchiveLabel) -> TimeZone {
     let rule = label.timezone.as_str();
     let name = label.zoneinfo.as_str();
     if let Ok(zone) = named(rule).or_else(|_| at_zero(rule)).or_else(|_| named(name)) {
@@ -308,7 +308,7 @@ mod tests {
             timezone: rule.into(),
             zoneinfo: name.into(),
         };
-        Zone::new(of_label(&label)).strftime(timestamp, "%H:%M %Z")
+        Zone::new(label_zone(&label)).strftime(timestamp, "%H:%M %Z")
     }
 
     #[test]

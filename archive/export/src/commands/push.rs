@@ -12,8 +12,8 @@ use clap::Args;
 use crate::Failure;
 use crate::options::SourceOptions;
 use crate::push::client::{Client, ClientOptions};
-use crate::push::queue::{Filled, HostQueue, OpenError, shown};
-use crate::push::sender::{BATCH, Sender, Undelivered};
+use crate::push::queue::{FillResult, HostQueue, OpenError, shown};
+use crate::push::sender::{BATCH, DeliveryFailure, Sender};
 use crate::push::state::{StateDirectory, StateError};
 use crate::push::target::{Authorization, SecretError, Target};
 use crate::push::{Counts, Protocol};
@@ -187,13 +187,13 @@ impl Arguments {
 fn send_all(queue: &mut HostQueue, sender: &Sender) -> Result<bool, Failure> {
     loop {
         match queue.fill(BATCH)? {
-            Filled::Nothing => return Ok(true),
-            Filled::Future(_) => return Ok(false),
-            Filled::Batch => {}
+            FillResult::Nothing => return Ok(true),
+            FillResult::Future(_) => return Ok(false),
+            FillResult::Batch => {}
         }
         match sender.deliver(queue) {
             Ok(()) => queue.done(),
-            Err(Undelivered::Held(why)) => {
+            Err(DeliveryFailure::Held(why)) => {
                 report_held(queue, &why);
                 return Ok(false);
             }
@@ -223,12 +223,12 @@ impl From<SecretError> for Failure {
     }
 }
 
-impl From<Undelivered> for Failure {
-    fn from(undelivered: Undelivered) -> Self {
+impl From<DeliveryFailure> for Failure {
+    fn from(undelivered: DeliveryFailure) -> Self {
         match undelivered {
-            Undelivered::Stopped => Self::Stopped,
-            Undelivered::GaveUp(why) | Undelivered::Held(why) => Self::GaveUp(why),
-            Undelivered::NoReceiver(why) => Self::NoReceiver(why),
+            DeliveryFailure::Stopped => Self::Stopped,
+            DeliveryFailure::GaveUp(why) | DeliveryFailure::Held(why) => Self::GaveUp(why),
+            DeliveryFailure::NoReceiver(why) => Self::NoReceiver(why),
         }
     }
 }

@@ -35,7 +35,7 @@ const MAX_ERRORS: u32 = 3;
 
 /// The result of filling a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Filled {
+pub(crate) enum FillResult {
     /// A batch, and perhaps more after it.
     Batch,
     /// There is nothing to send yet.
@@ -46,7 +46,7 @@ pub(crate) enum Filled {
 
 /// A record that was read and is not in the batch yet.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRecord {
     points: Vec<Point>,
     position: Position,
     timestamp: i64,
@@ -55,7 +55,7 @@ struct Waiting {
 
 /// Buffers for the samples of a step.
 #[derive(Debug, Default)]
-struct Converted {
+struct ConversionBuffers {
     began: Vec<SampleSeriesId>,
     samples: Vec<Sample>,
     points: Vec<Point>,
@@ -75,13 +75,13 @@ pub(crate) struct HostQueue {
     pub(super) delivered: usize,
     /// Whether some of the batch may be stored already, since an earlier process began to send it.
     pub(super) is_repeated: bool,
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingRecord>,
     file: StateFile,
     cursor: Cursor,
     /// The time of the last write of the file.
     written: Option<Instant>,
     is_ahead_of_file: bool,
-    scratch: Converted,
+    scratch: ConversionBuffers,
     /// The time since which records are missing, to be reported with the next record.
     gap_from: Option<i64>,
     seen: SeenArchives,
@@ -126,7 +126,7 @@ impl HostQueue {
             cursor,
             written: None,
             is_ahead_of_file: false,
-            scratch: Converted::default(),
+            scratch: ConversionBuffers::default(),
             gap_from: None,
             seen: SeenArchives::default(),
             last_error: String::new(),
@@ -157,9 +157,9 @@ impl HostQueue {
 
     /// Reads records until the batch has `limit` samples, or up to the end of the batch that an
     /// earlier process began to send, and stores the end of the batch.
-    pub(crate) fn fill(&mut self, limit: usize) -> Result<Filled, StateError> {
+    pub(crate) fn fill(&mut self, limit: usize) -> Result<FillResult, StateError> {
         if self.batch.end.is_some() {
-            return Ok(Filled::Batch);
+            return Ok(FillResult::Batch);
         }
         if self.seen.at.is_none_or(|at| at.elapsed() > LIST_INTERVAL) {
             self.list_archives();
@@ -192,7 +192,7 @@ impl HostQueue {
             self.cursor.sending = sending;
             self.write_if_due()?;
             self.rest();
-            return Ok(future.map_or(Filled::Nothing, Filled::Future));
+            return Ok(future.map_or(FillResult::Nothing, FillResult::Future));
         }
         self.is_repeated = sending.is_some();
         self.batch.order(self.protocol, &self.table);
@@ -200,7 +200,7 @@ impl HostQueue {
             self.cursor.sending.clone_from(&self.batch.end);
             self.write()?;
         }
-        Ok(Filled::Batch)
+        Ok(FillResult::Batch)
     }
 
     /// Removes the batch, whose samples the receiver has stored or which were counted as dropped.
@@ -226,7 +226,7 @@ impl HostQueue {
         self.samples.rest();
         self.table.fit();
         self.batch = Batch::default();
-        self.scratch = Converted::default();
+        self.scratch = ConversionBuffers::default();
     }
 
     /// Writes the cursor if its file is older.
@@ -302,7 +302,7 @@ impl HostQueue {
                 self.table.forget();
                 continue;
             }
-            self.waiting = Some(Waiting { points, position, timestamp, ends_archive });
+            self.waiting = Some(WaitingRecord { points, position, timestamp, ends_archive });
             return Ok(true);
         }
     }
@@ -359,7 +359,7 @@ fn convert(
     step: &Step<'_>,
     samples: &mut Samples,
     table: &mut SeriesTable,
-    scratch: &mut Converted,
+    scratch: &mut ConversionBuffers,
 ) {
     let converted = samples.convert(step);
     scratch.began.clear();
@@ -367,7 +367,7 @@ fn convert(
     scratch.samples.clear();
     scratch.samples.extend_from_slice(converted.samples);
     scratch.points.clear();
-    let Converted { began, samples: list, points } = scratch;
+    let ConversionBuffers { began, samples: list, points } = scratch;
     table.take(began, list, samples, step.catalog, points);
 }
 

@@ -36,7 +36,7 @@ const MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The reason why a batch is not delivered. Samples of it that were delivered are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Undelivered {
+pub(crate) enum DeliveryFailure {
     /// The process was asked to stop.
     Stopped,
     /// The receiver did not answer, or asked to retry, for too long.
@@ -80,7 +80,7 @@ enum Drop {
 
 impl Sender {
     /// Delivers the batch of a host, continuing an earlier attempt of this process.
-    pub(crate) fn deliver(&self, queue: &mut HostQueue) -> Result<(), Undelivered> {
+    pub(crate) fn deliver(&self, queue: &mut HostQueue) -> Result<(), DeliveryFailure> {
         while queue.delivered < queue.batch.points.len() {
             let rest = queue.batch.points.get(queue.delivered..).unwrap_or_default();
             let length = match cut(rest, MAX_REQUEST, self.protocol, &queue.table) {
@@ -123,7 +123,11 @@ impl Sender {
 
 impl Delivery<'_> {
     /// Delivers samples in one request, or in parts where the receiver refuses some.
-    fn deliver(&mut self, points: &[Point], mut may_be_stored: bool) -> Result<(), Undelivered> {
+    fn deliver(
+        &mut self,
+        points: &[Point],
+        mut may_be_stored: bool,
+    ) -> Result<(), DeliveryFailure> {
         match self.answer(points, &mut may_be_stored)? {
             Verdict::Stored => {
                 self.counts.sent += points.len() as u64;
@@ -147,7 +151,7 @@ impl Delivery<'_> {
                 Ok(())
             }
             Verdict::TooOld(why) | Verdict::TooOldForAll(why) if !self.sender.drops_too_old => {
-                Err(Undelivered::Held(why))
+                Err(DeliveryFailure::Held(why))
             }
             Verdict::TooOldForAll(why) if self.is_all_too_old(points)? => {
                 self.drop(points, Drop::TooOld, &why);
@@ -157,13 +161,17 @@ impl Delivery<'_> {
                 self.halve(points, may_be_stored, Drop::TooOld, &why)
             }
             Verdict::Refused(why) => self.halve(points, may_be_stored, Drop::Refused, &why),
-            Verdict::NoReceiver(why) => Err(Undelivered::NoReceiver(why)),
-            Verdict::NotNow { why, .. } => Err(Undelivered::GaveUp(why)),
+            Verdict::NoReceiver(why) => Err(DeliveryFailure::NoReceiver(why)),
+            Verdict::NotNow { why, .. } => Err(DeliveryFailure::GaveUp(why)),
         }
     }
 
     /// Sends a request until the answer is other than "not now".
-    fn answer(&self, points: &[Point], may_be_stored: &mut bool) -> Result<Verdict, Undelivered> {
+    fn answer(
+        &self,
+        points: &[Point],
+        may_be_stored: &mut bool,
+    ) -> Result<Verdict, DeliveryFailure> {
         let sender = self.sender;
         let body = encode(points, sender.protocol, self.table);
         let mut backoff = Backoff::default();
@@ -171,7 +179,7 @@ impl Delivery<'_> {
         let mut said: Option<Instant> = None;
         loop {
             if sender.stop.load(Ordering::Relaxed) {
-                return Err(Undelivered::Stopped);
+                return Err(DeliveryFailure::Stopped);
             }
             let answer = sender.client.post(&body);
             let found = verdict(answer, sender.protocol, points.len() as u64);
@@ -183,7 +191,7 @@ impl Delivery<'_> {
             };
             *may_be_stored |= maybe;
             if sender.retry_for.is_some_and(|longest| began.elapsed() >= longest) {
-                return Err(Undelivered::GaveUp(why));
+                return Err(DeliveryFailure::GaveUp(why));
             }
             let wait = backoff.next(after);
             if said.is_none_or(|at| at.elapsed() >= MESSAGE_INTERVAL) {
@@ -191,14 +199,14 @@ impl Delivery<'_> {
                 said = Some(Instant::now());
             }
             if sender.wait(wait) {
-                return Err(Undelivered::Stopped);
+                return Err(DeliveryFailure::Stopped);
             }
         }
     }
 
     /// Returns whether the receiver accepts the newest sample of each series of the request. It
     /// accepts an exact repetition, so the older samples were stored as well.
-    fn has_newest(&self, points: &[Point]) -> Result<bool, Undelivered> {
+    fn has_newest(&self, points: &[Point]) -> Result<bool, DeliveryFailure> {
         let series: HashSet<u32> = points.iter().map(|point| point.series).collect();
         let mut newest: Vec<Point> = Vec::new();
         for point in self.points.iter().filter(|point| series.contains(&point.series)) {
@@ -211,7 +219,7 @@ impl Delivery<'_> {
     }
 
     /// Returns whether the newest of some samples is too old, and therefore all of them.
-    fn is_all_too_old(&self, points: &[Point]) -> Result<bool, Undelivered> {
+    fn is_all_too_old(&self, points: &[Point]) -> Result<bool, DeliveryFailure> {
         let newest = points.iter().max_by_key(|point| point.milliseconds);
         let newest: Vec<Point> = newest.into_iter().copied().collect();
         let answer = self.answer(&newest, &mut false)?;
@@ -225,7 +233,7 @@ impl Delivery<'_> {
         may_be_stored: bool,
         drop: Drop,
         why: &str,
-    ) -> Result<(), Undelivered> {
+    ) -> Result<(), DeliveryFailure> {
         match cut(points, points.len() / 2, self.sender.protocol, self.table) {
             None => {
                 self.drop(points, drop, why);

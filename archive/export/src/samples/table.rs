@@ -165,17 +165,17 @@ impl Table {
 
     /// Adds a value from before the first value of a series.
     pub(super) fn earlier(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64) {
-        self.before(id, milliseconds, value, SampleKind::Value);
+        self.add_before(id, milliseconds, value, SampleKind::Value);
     }
 
     /// Adds the 0 at which a counter began, before its first value and after the last value of the
     /// previous run and its stale marker.
     pub(super) fn zero(&mut self, id: SampleSeriesId, began: i64, first: i64) {
         let began = began.max(self.previous.saturating_add(2)).min(first.saturating_sub(1));
-        self.before(id, began, 0.0, SampleKind::Zero);
+        self.add_before(id, began, 0.0, SampleKind::Zero);
     }
 
-    fn before(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64, kind: SampleKind) {
+    fn add_before(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64, kind: SampleKind) {
         let Some(entry) = self.entry(id) else { return };
         if milliseconds > entry.last {
             entry.last = milliseconds;

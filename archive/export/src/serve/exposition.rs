@@ -68,9 +68,8 @@ impl Format {
             Self::Text => writeln!(out, " {milliseconds}"),
             Self::OpenMetrics => {
                 let sign = if milliseconds < 0 { "-" } else { "" };
-                let (seconds, rest) =
-                    (milliseconds.unsigned_abs() / 1_000, milliseconds.unsigned_abs() % 1_000);
-                writeln!(out, " {sign}{seconds}.{rest:03}")
+                let magnitude = milliseconds.unsigned_abs();
+                writeln!(out, " {sign}{}.{:03}", magnitude / 1_000, magnitude % 1_000)
             }
         };
     }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use pcp_types::printable;
 
 use super::exposition::{Format, series};
-use super::stream::{Closed, Sink};
+use super::stream::{Disconnected, Sink};
 use crate::Failure;
 use crate::mapping::{Family, FamilyId, Label, Mapping};
 use crate::options::SourceOptions;
@@ -70,7 +70,7 @@ struct SeriesEntry {
     value: Option<(i64, f64)>,
 }
 
-struct Followed {
+struct FollowedHost {
     host: Host,
     walk: Walk,
     samples: Samples,
@@ -113,7 +113,7 @@ impl Newest {
     }
 
     fn run(&self, options: &SourceOptions) {
-        let mut followed: Vec<Followed> = Vec::new();
+        let mut followed: Vec<FollowedHost> = Vec::new();
         let mut looked: Option<Instant> = None;
         loop {
             if looked.is_none_or(|at| at.elapsed() >= HOST_POLL_INTERVAL) {
@@ -132,7 +132,7 @@ impl Newest {
         }
     }
 
-    fn add_hosts(&self, options: &SourceOptions, followed: &mut Vec<Followed>) {
+    fn add_hosts(&self, options: &SourceOptions, followed: &mut Vec<FollowedHost>) {
         let hosts = options.hosts().unwrap_or_else(|failure| {
             warn(&failure);
             Vec::new()
@@ -146,7 +146,7 @@ impl Newest {
                 Ok(walk) => {
                     let walk = walk.select(&selection);
                     let samples = Samples::new();
-                    followed.push(Followed { host, walk, samples, is_checked: false });
+                    followed.push(FollowedHost { host, walk, samples, is_checked: false });
                     self.table().hosts.push(HostTable::default());
                 }
                 Err(error) => warn(&format_args!("{}: {error}", host.name)),
@@ -155,7 +155,7 @@ impl Newest {
     }
 
     /// Reads all new records of a host.
-    fn update(&self, place: usize, one: &mut Followed) {
+    fn update(&self, place: usize, one: &mut FollowedHost) {
         loop {
             match one.walk.next() {
                 Ok(None) => return,
@@ -200,8 +200,8 @@ impl Newest {
     ///
     /// # Errors
     ///
-    /// [`Closed`] if the client has disconnected.
-    pub(super) fn send(&self, format: Format, sink: Sink) -> Result<(), Closed> {
+    /// [`Disconnected`] if the client has disconnected.
+    pub(super) fn send(&self, format: Format, sink: Sink) -> Result<(), Disconnected> {
         let mut out = String::with_capacity(PIECE + PIECE / 4);
         let mut after: Option<String> = None;
         // The table is not locked while a piece is sent.

@@ -18,8 +18,8 @@ use super::messages::{
     Chunk, ChunkedReadResponse, ChunkedSeries, Label, QueryResult, ReadRequest, ReadResponse,
     STREAMED_CHUNKS, Sample, TimeSeries, XOR,
 };
-use super::select::{SelectError, Selected, Span, select};
-use super::stream::{Closed, Sink};
+use super::select::{SelectError, SelectedSeries, Span, select};
+use super::stream::{Disconnected, Sink};
 use super::xor;
 use crate::selection::MetricSelection;
 use crate::tree::Host;
@@ -96,7 +96,7 @@ impl ReadQuery {
         selection: &MetricSelection,
         most: usize,
         is_over: &AtomicBool,
-    ) -> Result<Vec<Vec<Selected>>, ReadError> {
+    ) -> Result<Vec<Vec<SelectedSeries>>, ReadError> {
         let mut results = Vec::new();
         let mut left = most;
         for (matchers, span) in &self.queries {
@@ -117,7 +117,7 @@ impl ReadQuery {
 /// # Errors
 ///
 /// [`ReadError::Request`] if it is larger than a compressed block can be.
-pub(super) fn samples(results: Vec<Vec<Selected>>) -> Result<Bytes, ReadError> {
+pub(super) fn samples(results: Vec<Vec<SelectedSeries>>) -> Result<Bytes, ReadError> {
     let mut response = ReadResponse::default();
     for all in results {
         let mut result = QueryResult::default();
@@ -139,8 +139,11 @@ pub(super) fn samples(results: Vec<Vec<Selected>>) -> Result<Bytes, ReadError> {
 ///
 /// # Errors
 ///
-/// [`Closed`] if the client has disconnected.
-pub(super) fn send_chunks(results: Vec<Vec<Selected>>, sink: &Sink) -> Result<(), Closed> {
+/// [`Disconnected`] if the client has disconnected.
+pub(super) fn send_chunks(
+    results: Vec<Vec<SelectedSeries>>,
+    sink: &Sink,
+) -> Result<(), Disconnected> {
     for (query, all) in (0..).zip(results) {
         for selected in all {
             let frame = frame(&ChunkedReadResponse {
@@ -156,7 +159,7 @@ pub(super) fn send_chunks(results: Vec<Vec<Selected>>, sink: &Sink) -> Result<()
     Ok(())
 }
 
-fn labels(selected: &Selected) -> Vec<Label> {
+fn labels(selected: &SelectedSeries) -> Vec<Label> {
     let mut labels = Vec::new();
     for (name, value) in selected.all_labels() {
         labels.push(Label { name: name.into(), value: value.into() });

@@ -18,7 +18,7 @@ use crate::walk::{Start, Walk};
 
 /// A series with its samples in a span of time.
 #[derive(Debug)]
-pub(super) struct Selected {
+pub(super) struct SelectedSeries {
     pub(super) name: Arc<str>,
     /// The labels without the name, sorted by name.
     pub(super) labels: Arc<[Label]>,
@@ -26,7 +26,7 @@ pub(super) struct Selected {
     pub(super) samples: Vec<(i64, f64)>,
 }
 
-impl Selected {
+impl SelectedSeries {
     /// Compares series in the order in which Prometheus merges them: by all labels, one after the
     /// other.
     fn order(&self, other: &Self) -> cmp::Ordering {
@@ -68,8 +68,8 @@ pub(super) fn select(
     span: Span,
     most: usize,
     is_over: &AtomicBool,
-) -> Result<Vec<Selected>, SelectError> {
-    let mut reading = Reading {
+) -> Result<Vec<SelectedSeries>, SelectError> {
+    let mut reading = SeriesReading {
         selection,
         matchers,
         span,
@@ -91,23 +91,23 @@ pub(super) fn select(
         }
         series.samples.dedup_by_key(|(at, _)| *at);
     }
-    all.sort_by(Selected::order);
+    all.sort_by(SelectedSeries::order);
     Ok(all)
 }
 
 /// The series that were read so far.
-struct Reading<'q> {
+struct SeriesReading<'q> {
     selection: &'q MetricSelection,
     matchers: &'q Arc<Matchers>,
     span: Span,
     most: usize,
     is_over: &'q AtomicBool,
-    all: Vec<Selected>,
+    all: Vec<SelectedSeries>,
     places: HashMap<(Arc<str>, Arc<[Label]>), usize>,
     samples: usize,
 }
 
-impl Reading<'_> {
+impl SeriesReading<'_> {
     fn read(&mut self, host: &Host) -> Result<(), SelectError> {
         let nanos = i128::from(self.span.start) * 1_000_000;
         let start = Start::Time(Timestamp::from_nanos(nanos));
@@ -175,7 +175,7 @@ impl Reading<'_> {
             let labels = Arc::clone(&series.labels);
             let key = (Arc::clone(&name), Arc::clone(&labels));
             *self.places.entry(key).or_insert_with(|| {
-                all.push(Selected { name, labels, samples: Vec::new() });
+                all.push(SelectedSeries { name, labels, samples: Vec::new() });
                 all.len() - 1
             })
         });

@@ -13,7 +13,7 @@ use hyper::header::{
     ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use mmv_http::{Busy, ConnectionPlace, Sent};
+use mmv_http::{Busy, ConnectionPlace, GuardedBody};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::exposition::Format;
 use super::newest::Newest;
 use super::read::{self, ReadError, ReadQuery};
-use super::select::Selected;
+use super::select::SelectedSeries;
 use super::stream::{Cut, stream};
 use crate::options::SourceOptions;
 
@@ -36,7 +36,7 @@ const MAX_WAITING: usize = mmv_http::MAX_CONNECTIONS / 2;
 /// A permit to read archives with one of the threads.
 type Permit = Arc<OwnedSemaphorePermit>;
 /// The body of an answer, which keeps its connection busy and holds its permit until it is sent.
-type Body = Sent<BoxBody<Bytes, Cut>, (Busy, Option<Permit>)>;
+type Body = GuardedBody<BoxBody<Bytes, Cut>, (Busy, Option<Permit>)>;
 
 /// An answer with the permit that it holds until it is sent.
 struct Answer {
@@ -95,17 +95,17 @@ impl Service {
                 plain(StatusCode::NOT_FOUND, "not found: the paths are /metrics and /api/v1/read\n")
             }
         };
-        answer.response.map(|body| Sent::new(body, (busy, answer.permit)))
+        answer.response.map(|body| GuardedBody::new(body, (busy, answer.permit)))
     }
 
     async fn scrape(&self, request: &Request<Incoming>) -> Answer {
         if !self.newest.is_complete() {
-            return later("the archives are still being read: try again later\n");
+            return busy("the archives are still being read: try again later\n");
         }
         let accept = request.headers().get_all(ACCEPT).iter().filter_map(|one| one.to_str().ok());
         let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
         let Some(permit) = self.reader().await else {
-            return later("too many requests: try again later\n");
+            return busy("too many requests: try again later\n");
         };
         let newest = self.newest.clone();
         let (sink, pieces) = stream();
@@ -124,7 +124,7 @@ impl Service {
             Err(error) => return refusal(&error),
         };
         let Some(permit) = self.reader().await else {
-            return later("too many requests: try again later\n");
+            return busy("too many requests: try again later\n");
         };
         let job = Job {
             read,
@@ -174,7 +174,7 @@ impl Drop for OverOnDrop {
 
 impl Job {
     /// Reads the series of the request.
-    fn selected(&self) -> Result<Vec<Vec<Selected>>, ReadError> {
+    fn selected(&self) -> Result<Vec<Vec<SelectedSeries>>, ReadError> {
         let hosts = self.source.hosts();
         let hosts = hosts.map_err(|failure| ReadError::Archives(failure.to_string()))?;
         let selection = self.source.selection();
@@ -263,7 +263,7 @@ fn not_allowed(method: &'static str) -> Answer {
     answer
 }
 
-fn later(text: &str) -> Answer {
+fn busy(text: &str) -> Answer {
     let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
     set(&mut answer, RETRY_AFTER, "1");
     answer

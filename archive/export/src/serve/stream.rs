@@ -16,7 +16,7 @@ const PIECES: usize = 4;
 
 /// The client has disconnected.
 #[derive(Debug)]
-pub(super) struct Closed;
+pub(super) struct Disconnected;
 
 /// The error of an answer that ends early.
 #[derive(Debug, thiserror::Error)]
@@ -32,8 +32,8 @@ impl Sink {
     ///
     /// # Errors
     ///
-    /// [`Closed`] if the client has disconnected.
-    pub(super) fn send(&self, piece: Bytes) -> Result<(), Closed> {
+    /// [`Disconnected`] if the client has disconnected.
+    pub(super) fn send(&self, piece: Bytes) -> Result<(), Disconnected> {
         self.put(Some(piece))
     }
 
@@ -42,12 +42,12 @@ impl Sink {
     /// # Errors
     ///
     /// As [`send`](Self::send).
-    pub(super) fn finish(self) -> Result<(), Closed> {
+    pub(super) fn finish(self) -> Result<(), Disconnected> {
         self.put(None)
     }
 
-    fn put(&self, item: Option<Bytes>) -> Result<(), Closed> {
-        self.0.blocking_send(item).map_err(|_| Closed)
+    fn put(&self, item: Option<Bytes>) -> Result<(), Disconnected> {
+        self.0.blocking_send(item).map_err(|_| Disconnected)
     }
 }
 

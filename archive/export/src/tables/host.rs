@@ -272,7 +272,7 @@ impl<'e> HostTables<'e> {
             let short = family.column(series.role);
             let name = match series.role {
                 Role::Buckets(_) => short,
-                role => names.of_metric(&short, &family.whole_column(role), cell_type),
+                role => names.metric_column(&short, &family.whole_column(role), cell_type),
             };
             found.column(name, cell_type, || about(metric, series, catalog))
         };

@@ -130,7 +130,12 @@ impl ColumnNames {
 
     /// Returns the name of a metric's column: the short name if it is free, else the whole one, with
     /// the type if the metric has a column of another one.
-    pub(super) fn of_metric(&mut self, short: &str, whole: &str, cell_type: CellType) -> String {
+    pub(super) fn metric_column(
+        &mut self,
+        short: &str,
+        whole: &str,
+        cell_type: CellType,
+    ) -> String {
         let key = (whole.to_owned(), cell_type);
         if let Some(known) = self.of_metrics.get(&key) {
             return known.clone();
@@ -143,7 +148,7 @@ impl ColumnNames {
     }
 
     /// Returns the name of a label's column.
-    pub(super) fn of_label(&mut self, label: &Arc<str>) -> String {
+    pub(super) fn label_column(&mut self, label: &Arc<str>) -> String {
         if let Some(known) = self.of_labels.get(label) {
             return known.clone();
         }
@@ -225,19 +230,19 @@ mod tests {
     #[test]
     fn a_column_has_a_longer_name_if_another_one_has_its_own() {
         let mut names = ColumnNames::new(Shape { has_bounds: true, ..Shape::default() });
-        assert_eq!(names.of_metric("a_b", "mmv_a_b", CellType::U64), "a_b");
-        assert_eq!(names.of_metric("a_b", "mmv_a_b", CellType::U64), "a_b");
-        assert_eq!(names.of_metric("a_b", "mmv_a_b", CellType::F64), "a_b_f64");
-        assert_eq!(names.of_metric("A_b", "mmv_c_A_b", CellType::U64), "mmv_c_A_b");
-        assert_eq!(names.of_metric("lower", "mmv_shop_lower", CellType::U64), "mmv_shop_lower");
+        assert_eq!(names.metric_column("a_b", "mmv_a_b", CellType::U64), "a_b");
+        assert_eq!(names.metric_column("a_b", "mmv_a_b", CellType::U64), "a_b");
+        assert_eq!(names.metric_column("a_b", "mmv_a_b", CellType::F64), "a_b_f64");
+        assert_eq!(names.metric_column("A_b", "mmv_c_A_b", CellType::U64), "mmv_c_A_b");
+        assert_eq!(names.metric_column("lower", "mmv_shop_lower", CellType::U64), "mmv_shop_lower");
         assert_eq!(
-            names.of_metric("host", "host", CellType::U64),
+            names.metric_column("host", "host", CellType::U64),
             format!("host{}", suffix("host"))
         );
-        assert_eq!(names.of_label(&"path".into()), "path");
-        assert_eq!(names.of_label(&"upper".into()), "label_upper");
-        assert_eq!(names.of_label(&"a_b".into()), "label_a_b");
-        assert_eq!(names.of_metric("path", "mmv_shop_path", CellType::U64), "mmv_shop_path");
+        assert_eq!(names.label_column(&"path".into()), "path");
+        assert_eq!(names.label_column(&"upper".into()), "label_upper");
+        assert_eq!(names.label_column(&"a_b".into()), "label_a_b");
+        assert_eq!(names.metric_column("path", "mmv_shop_path", CellType::U64), "mmv_shop_path");
     }
 
     #[test]

@@ -293,7 +293,7 @@ impl Table {
         let mut columns = Vec::new();
         for label in self.keys.iter().flat_map(|key| key.labels.iter()) {
             if seen.insert(&label.name) {
-                let column = names.of_label(&label.name);
+                let column = names.label_column(&label.name);
                 columns.push(LabelColumn { label: Arc::clone(&label.name), column });
             }
         }

@@ -13,7 +13,7 @@ use pcp_archive::raw::{IndomCursor, ValueSetView};
 use pcp_archive::{ByteText, InDom, InstanceId, Metadata, MetricDesc, Pmid, Timestamp};
 
 use super::series::{Series, SeriesId, SeriesTable};
-use super::{Change, Counts, Number, Observation, Wanted};
+use super::{Change, Counts, Number, Observation, ValueSelector};
 use crate::mapping::{
     HISTOGRAM_LABEL, Label, LabelledInstance, LeftOut, Mapping, MetricLabels, Role,
 };
@@ -127,7 +127,7 @@ impl Catalog {
     }
 
     /// Begins an archive without series. Numbers of earlier series become invalid.
-    pub(super) fn begin(&mut self, hostname: &str, metadata: &Metadata, wanted: &Wanted) {
+    pub(super) fn begin(&mut self, hostname: &str, metadata: &Metadata, wanted: &ValueSelector) {
         hostname.clone_into(&mut self.hostname);
         let starts = self.metrics.drain(..).filter_map(|metric| Some((metric.name, metric.start?)));
         self.earlier_starts = starts.collect();
@@ -139,7 +139,7 @@ impl Catalog {
     }
 
     /// Adds new metrics and labels of the metadata.
-    pub(super) fn set_metadata(&mut self, metadata: &Metadata, wanted: &Wanted) {
+    pub(super) fn set_metadata(&mut self, metadata: &Metadata, wanted: &ValueSelector) {
         self.mapping.set_metadata(metadata);
         let selected = wanted.selection.in_archive(metadata);
         self.version += 1;

@@ -13,10 +13,10 @@ use super::catalog::{Catalog, Output};
 
 /// Boundaries that later records have to pass.
 #[derive(Debug, Default)]
-pub(super) struct Runs(Vec<Pending>);
+pub(super) struct Runs(Vec<PendingEvents>);
 
 #[derive(Debug)]
-struct Pending {
+struct PendingEvents {
     boundary: Boundary,
     /// The metrics of the program that have not passed the boundary.
     metrics: Vec<Pmid>,
@@ -51,7 +51,7 @@ impl Runs {
                     let Some(boundary) = event.boundary() else { continue };
                     let metrics = catalog.metrics_of(&event);
                     let logged = record.timestamp();
-                    self.0.push(Pending { boundary, metrics, logged });
+                    self.0.push(PendingEvents { boundary, metrics, logged });
                 }
             }
         }

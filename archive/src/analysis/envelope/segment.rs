@@ -60,7 +60,7 @@ impl EnvelopeSegment {
         }
         let window = segments.into_iter().reduce(|whole, next| whole.join(plan, next));
         let window = window.unwrap_or_else(|| Self::new(plan.scope.metrics.len()));
-        let whole = match Self::before(plan, selection, &window, mode)? {
+        let whole = match Self::read_before(plan, selection, &window, mode)? {
             Some(before) => before.join(plan, window),
             None => window,
         };
@@ -184,7 +184,7 @@ impl EnvelopeSegment {
     }
 
     /// Reads the span before the window, as far as the observations in it may continue it.
-    fn before(
+    fn read_before(
         plan: &WindowPlan<'_>,
         selection: &Selection<'_>,
         window: &Self,

@@ -9,8 +9,8 @@ use pcp_types::names::selects;
 
 use super::expression::{
     Before, Bound, Expression, ExpressionError, ExpressionValues, Filter, HistogramPart,
-    InstanceGroups, Limit, Limited, NameResolver, Operand, OperandValues, OverFunction, Problem,
-    QuantileOf,
+    InstanceGroups, Limit, LimitedOperand, NameResolver, Operand, OperandValues, OverFunction,
+    Problem, QuantileOf,
 };
 use super::histogram::{Histogram, HistogramCounts, HistogramValue, Quantile};
 use super::over::ValuesOver;
@@ -27,7 +27,7 @@ const ITEM_BITS: u32 = 10;
 
 /// A derived metric of a selection.
 #[derive(Debug, Clone)]
-pub(super) struct Derived {
+pub(super) struct DerivedMetric {
     pub(super) metric: SelectedMetric,
     rule: Rule,
 }
@@ -95,9 +95,9 @@ impl IntervalValue {
 /// The derived metrics so far, and their operands.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Derivations {
-    pub(super) all: Vec<Derived>,
+    pub(super) all: Vec<DerivedMetric>,
     /// The operands, in the order of their places.
-    pub(super) operands: Vec<Needed>,
+    pub(super) operands: Vec<NeededMetric>,
     /// What expressions have of intervals, in the order of their places.
     pub(super) of_interval: Vec<IntervalValue>,
     /// The domains of groups of instances by labels, in the order of their numbers.
@@ -108,7 +108,7 @@ pub(super) struct Derivations {
 
 /// A metric that derived ones need.
 #[derive(Debug, Clone)]
-pub(super) struct Needed {
+pub(super) struct NeededMetric {
     pub(super) name: String,
     /// Instances that are needed; `None` for all.
     pub(super) instances: Option<HashSet<InstanceId>>,
@@ -259,7 +259,7 @@ impl ReplaySelection<'_> {
         };
         self.derivations
             .all
-            .push(Derived { metric: SelectedMetric { name, desc: desc(pmid) }, rule });
+            .push(DerivedMetric { metric: SelectedMetric { name, desc: desc(pmid) }, rule });
         true
     }
 
@@ -268,7 +268,7 @@ impl ReplaySelection<'_> {
     pub fn used_metrics(&self) -> Vec<SelectedMetric> {
         let metadata = self.chosen.source().metadata();
         let mut used = self.metrics().to_vec();
-        for Needed { name, .. } in &self.derivations.operands {
+        for NeededMetric { name, .. } in &self.derivations.operands {
             let is_new = used.iter().all(|metric| metric.name != *name);
             if let Some(metric) = metadata.metric_by_name(name).filter(|_| is_new) {
                 used.push(SelectedMetric { name: name.clone(), desc: metric.desc });
@@ -295,12 +295,12 @@ impl ReplaySelection<'_> {
 /// Returns the index of a metric among the operands, to which it and the instances that are
 /// needed, or all, are added if necessary.
 fn place_of(
-    operands: &mut Vec<Needed>,
+    operands: &mut Vec<NeededMetric>,
     name: &str,
     instances: Option<&HashSet<InstanceId>>,
 ) -> usize {
     let Some(place) = operands.iter().position(|operand| operand.name == name) else {
-        operands.push(Needed { name: name.to_owned(), instances: instances.cloned() });
+        operands.push(NeededMetric { name: name.to_owned(), instances: instances.cloned() });
         return operands.len() - 1;
     };
     if let Some(known) = operands.get_mut(place) {
@@ -317,7 +317,7 @@ fn place_of(
 fn operands_of(
     histogram: &Histogram,
     buckets: Option<&HashSet<InstanceId>>,
-    operands: &mut Vec<Needed>,
+    operands: &mut Vec<NeededMetric>,
 ) -> (usize, Option<usize>) {
     let counts = place_of(operands, &histogram.counts.name, buckets);
     let sum = histogram.sum();
@@ -333,9 +333,9 @@ fn sorted(instances: &HashSet<InstanceId>) -> Vec<InstanceId> {
 /// The metrics of an archive and those derived from them.
 struct Names<'n, 'a> {
     source: Source<'a>,
-    all: &'n [Derived],
+    all: &'n [DerivedMetric],
     defined: &'n [(Expression, MetricDesc)],
-    operands: &'n mut Vec<Needed>,
+    operands: &'n mut Vec<NeededMetric>,
     of_interval: &'n mut Vec<IntervalValue>,
     groups: &'n mut Vec<LabelGroups>,
 }
@@ -346,7 +346,7 @@ impl NameResolver for Names<'_, '_> {
         Some(Operand { place: place_of(self.operands, name, None), desc })
     }
 
-    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem> {
+    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<LimitedOperand>, Problem> {
         let Some(metric) = self.source.metadata().metric_by_name(name) else { return Ok(None) };
         let desc = metric.desc;
         let instances = match limit {
@@ -505,7 +505,7 @@ impl Names<'_, '_> {
 /// Finds the lines of the histograms of quantiles, once for all quantiles of the same
 /// histograms.
 pub(super) fn find_histograms(
-    all: &mut [Derived],
+    all: &mut [DerivedMetric],
     in_expressions: &mut [IntervalValue],
     tracks: &[MetricTrack],
     operands: &[usize],
@@ -614,7 +614,7 @@ impl Replay<'_> {
     /// Returns a derived metric at the later of two moments.
     pub(super) fn derived_of<'r>(
         &self,
-        derived: &Derived,
+        derived: &DerivedMetric,
         pair: &TwoMoments<'r>,
     ) -> ExpressionValues<'r> {
         match &derived.rule {
@@ -647,7 +647,7 @@ impl Replay<'_> {
     /// growth of its operands if a run of one ended or began in between; none if it decreased.
     pub(super) fn derived_rate<'r>(
         &self,
-        derived: &Derived,
+        derived: &DerivedMetric,
         pair: &TwoMoments<'r>,
     ) -> ExpressionValues<'r> {
         let bound = match &derived.rule {

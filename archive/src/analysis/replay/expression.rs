@@ -141,7 +141,7 @@ use crate::error::series::suggestion;
 use crate::{InDom, InstanceId, ValueType};
 
 pub(crate) use check::{
-    Bound, HistogramPart, InstanceGroups, Limited, NameResolver, Operand, QuantileOf,
+    Bound, HistogramPart, InstanceGroups, LimitedOperand, NameResolver, Operand, QuantileOf,
 };
 pub use definitions::definitions;
 pub use evaluate::ExpressionValues;

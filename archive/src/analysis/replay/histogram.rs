@@ -271,7 +271,7 @@ impl Quantile {
     ) -> Vec<HistogramCounts> {
         let mut all = Vec::new();
         for (instance, counted) in self.counted_by_instance(replay, since, at) {
-            let buckets = in_order(&counted.buckets);
+            let buckets = sorted(&counted.buckets);
             all.push(HistogramCounts { instance, buckets, seconds: counted.seconds });
         }
         all
@@ -313,11 +313,11 @@ fn part_below(counted: &[BucketGrowth], limit: f64) -> Option<f64> {
 }
 
 fn quantile(counted: &[BucketGrowth], rank: f64) -> Option<f64> {
-    BucketCount::quantile(&in_order(counted), rank)
+    BucketCount::quantile(&sorted(counted), rank)
 }
 
 /// Returns the buckets in which something was counted, in their order.
-fn in_order(counted: &[BucketGrowth]) -> Vec<BucketCount> {
+fn sorted(counted: &[BucketGrowth]) -> Vec<BucketCount> {
     let mut buckets: Vec<BucketCount> = counted
         .iter()
         .filter(|growth| growth.count > 0.0)

@@ -207,16 +207,16 @@ struct CounterValue<'v> {
 
 /// A counter decreased on a line.
 #[derive(Debug)]
-pub(super) struct Fell;
+pub(super) struct CounterFell;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Grown {
+pub(super) struct MetricGrowth {
     pub(super) by: f64,
     /// The seconds in which that was observed.
     pub(super) seconds: f64,
 }
 
-impl Grown {
+impl MetricGrowth {
     /// Returns all that it counted within the span; `None` if that was not observed.
     pub(super) fn total(&self) -> Option<f64> {
         (self.seconds > 0.0 || self.by > 0.0).then_some(self.by)
@@ -227,7 +227,7 @@ impl Grown {
 #[derive(Debug, Default)]
 pub(super) struct TrackGrowth {
     /// Without instances that fell, and those without a value at either end that nothing explains.
-    pub(super) instances: Vec<(Option<InstanceId>, Grown)>,
+    pub(super) instances: Vec<(Option<InstanceId>, MetricGrowth)>,
     /// A wall or the life of an instance is in the span: the values at its ends do not say it all.
     pub(super) is_cut: bool,
 }
@@ -264,12 +264,12 @@ impl Replay<'_> {
         place: usize,
         moments: &[Moment; 2],
         was_away: bool,
-    ) -> Option<(Grown, bool)> {
+    ) -> Option<(MetricGrowth, bool)> {
         let [since, until] = moments;
         let column = track.columns.get(place)?;
         let walls = track.walls.walls(place);
         let life = (*track.lives.get(place)?)?;
-        let mut grown = Grown::default();
+        let mut grown = MetricGrowth::default();
         // Since when an instance that has no value yet was 0, of the run that is observed.
         let mut zero = Some(since.at).filter(|_| !was_away);
         let mut fraction = 0.0;
@@ -332,7 +332,7 @@ impl Replay<'_> {
         line: &Line<'_>,
         zero: Option<Timestamp>,
         [since, until]: &[Moment; 2],
-    ) -> Result<Option<Rise>, Fell> {
+    ) -> Result<Option<Rise>, CounterFell> {
         let time = |place| self.timeline.timestamp(column.rows().get(place)?);
         if line.places.is_empty() {
             return Ok(None);
@@ -365,7 +365,7 @@ impl Replay<'_> {
         };
         let Some((before, after)) = before.zip(after) else { return Ok(None) };
         let between = inside.filter_map(|place| column.value(place));
-        let by = growth(before.value, between, after.value, self.decrease).ok_or(Fell)?;
+        let by = growth(before.value, between, after.value, self.decrease).ok_or(CounterFell)?;
         let fraction = after.rounding - before.rounding;
         Ok(Some(Rise { by, fraction, from, to, first }))
     }

@@ -58,7 +58,7 @@ impl ValuesOver {
     ) -> ExpressionValues<'r> {
         let mut values = ExpressionValues::new();
         let Some(track) = track_of(replay, operand) else { return values };
-        let rows = replay.timeline.rows_within(after(since, at));
+        let rows = replay.timeline.rows_within(span_after(since, at));
         for (column, life) in track.columns.iter().zip(&track.lives) {
             let instance = column.instance();
             let is_chosen = chosen.is_none_or(|chosen| {
@@ -104,7 +104,7 @@ impl ValuesOver {
 
     /// Returns the times at which a metric of the expression was logged.
     fn logged_times(&self, replay: &Replay<'_>, since: Timestamp, at: Timestamp) -> Vec<Timestamp> {
-        let rows = replay.timeline.rows_within(after(since, at));
+        let rows = replay.timeline.rows_within(span_after(since, at));
         let mut is_logged = vec![false; rows.len()];
         for track in self.operands.iter().filter_map(|operand| track_of(replay, *operand)) {
             for column in &track.columns {
@@ -127,7 +127,7 @@ fn track_of<'r>(replay: &'r Replay<'_>, operand: usize) -> Option<&'r MetricTrac
 }
 
 /// Returns the times after one moment, up to another.
-fn after(since: Timestamp, at: Timestamp) -> RangeInclusive<Timestamp> {
+fn span_after(since: Timestamp, at: Timestamp) -> RangeInclusive<Timestamp> {
     since.saturating_add(Duration::from_nanos(1))..=at
 }
 

@@ -80,7 +80,7 @@ impl<'a> ReplaySelection<'a> {
             return self.load();
         }
         let selection = self.with_operands();
-        let mut reading = Reading::new(&selection)?;
+        let mut reading = SeekState::new(&selection)?;
         match selection.deciding(spans, &mut reading) {
             Ok(()) => {
                 let taken = reading.take(&selection);
@@ -92,13 +92,13 @@ impl<'a> ReplaySelection<'a> {
         }
     }
 
-    pub(super) fn deciding(&self, spans: &[Span], reading: &mut Reading<'a>) -> Result<()> {
+    pub(super) fn deciding(&self, spans: &[Span], reading: &mut SeekState<'a>) -> Result<()> {
         reading.chunk.restart();
         let mut spans: Vec<&Span> =
             spans.iter().filter(|span| span.start() <= span.end()).collect();
         spans.sort_by_key(|span| *span.start());
         let source = self.chosen.source();
-        let Reading { chunk, records } = reading;
+        let SeekState { chunk, records } = reading;
         let mut last: Option<Span> = None;
         for span in &spans {
             let reach = self.reach_of(span, records)?.0;
@@ -123,10 +123,10 @@ impl<'a> ReplaySelection<'a> {
     }
 
     /// Decides the moments with all searches before all reading.
-    fn deciding_apart(&self, spans: &[&Span], reading: &mut Reading<'a>) -> Result<()> {
+    fn deciding_apart(&self, spans: &[&Span], reading: &mut SeekState<'a>) -> Result<()> {
         reading.chunk.restart();
         let source = self.chosen.source();
-        let Reading { chunk, records } = reading;
+        let SeekState { chunk, records } = reading;
         let reaches = spans.iter().map(|span| Ok(self.reach_of(span, records)?.0));
         for span in joined(reaches.collect::<Result<_>>()?) {
             records.move_to(*span.start())?;
@@ -143,7 +143,8 @@ impl<'a> ReplaySelection<'a> {
         records: &mut Records<'_>,
     ) -> Result<(Span, HashSet<Key>)> {
         let search = Search { selection: self, keys: self.keys_in(span) };
-        let reach = search.back(*span.start(), records)?..=search.ahead(*span.end(), records)?;
+        let reach =
+            search.find_back(*span.start(), records)?..=search.find_ahead(*span.end(), records)?;
         Ok((reach, search.keys))
     }
 
@@ -179,12 +180,12 @@ impl<'a> ReplaySelection<'a> {
 /// State that is kept from one span to the next: the open files, and what is known about records
 /// and columns.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct SeekState<'a> {
     pub(super) chunk: Chunk,
     records: Records<'a>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> SeekState<'a> {
     pub(super) fn new(selection: &ReplaySelection<'a>) -> Result<Self> {
         let chunk = Chunk::new(&selection.chosen);
         Ok(Self { chunk, records: selection.chosen.source().records()? })
@@ -209,9 +210,9 @@ struct Search<'s, 'a> {
 impl Search<'_, '_> {
     /// Returns the timestamp of the newest record such that all instances have values in it or in
     /// the records from it to `start`, or a mark ends the search.
-    fn back(&self, start: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
+    fn find_back(&self, start: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
         let source = self.selection.chosen.source();
-        let mut missing = Missing::before(self, start);
+        let mut missing = MissingInstances::back_from(self, start);
         records.move_back_to(start)?;
         let mut timestamp = start;
         while !missing.keys.is_empty() {
@@ -230,8 +231,8 @@ impl Search<'_, '_> {
 
     /// Returns the timestamp of the oldest record such that all instances have values in it or in
     /// the records from `end` to it, or a mark ends the search.
-    fn ahead(&self, end: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
-        let mut missing = Missing::after(self, end);
+    fn find_ahead(&self, end: Timestamp, records: &mut Records<'_>) -> Result<Timestamp> {
+        let mut missing = MissingInstances::ahead_from(self, end);
         records.move_to(end)?;
         let mut timestamp = end;
         while !missing.keys.is_empty() {
@@ -250,13 +251,13 @@ impl Search<'_, '_> {
 }
 
 /// The instances that a search has not found yet.
-struct Missing<'a> {
+struct MissingInstances<'a> {
     keys: HashSet<Key>,
     /// Instances of MMV files that have no values beyond a time, the nearest of them last.
     bounds: Vec<(Timestamp, Key)>,
     direction: Direction,
     /// The indexes of the metrics in the selection, and their domains.
-    places: HashMap<Pmid, Sought<'a>>,
+    places: HashMap<Pmid, SoughtMetric<'a>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,15 +267,15 @@ enum Direction {
 }
 
 /// A metric whose instances are sought.
-struct Sought<'a> {
+struct SoughtMetric<'a> {
     place: usize,
     desc: MetricDesc,
     domain: Option<&'a IndomHistory>,
 }
 
-impl<'a> Missing<'a> {
+impl<'a> MissingInstances<'a> {
     /// Returns what to search for back from a moment: instances back to their birth.
-    fn before(search: &Search<'_, 'a>, start: Timestamp) -> Self {
+    fn back_from(search: &Search<'_, 'a>, start: Timestamp) -> Self {
         let mut missing = Self::new(search, Direction::Back);
         // An instance that is created counts from 0 in the last record with any value of its
         // metric.
@@ -285,7 +286,7 @@ impl<'a> Missing<'a> {
     }
 
     /// Returns what to search for ahead from a moment: instances up to their death.
-    fn after(search: &Search<'_, 'a>, end: Timestamp) -> Self {
+    fn ahead_from(search: &Search<'_, 'a>, end: Timestamp) -> Self {
         let mut missing = Self::new(search, Direction::Ahead);
         missing.remove_beyond(end);
         // An instance that is created next counts from 0 in a record before `end`.
@@ -303,7 +304,7 @@ impl<'a> Missing<'a> {
         let mut places = HashMap::new();
         for (place, SelectedMetric { desc, .. }) in metrics.iter().enumerate() {
             let domain = desc.indom.and_then(|indom| metadata.indom_history(indom));
-            places.insert(desc.pmid, Sought { place, desc: *desc, domain });
+            places.insert(desc.pmid, SoughtMetric { place, desc: *desc, domain });
         }
         let mut bounds = Vec::new();
         for key in &search.keys {
@@ -342,7 +343,7 @@ impl<'a> Missing<'a> {
 
     fn remove_found(&mut self, record: &Record<'_>) {
         for set in record.value_sets() {
-            let Some(Sought { place, desc, domain }) = self.places.get(&set.pmid()) else {
+            let Some(SoughtMetric { place, desc, domain }) = self.places.get(&set.pmid()) else {
                 continue;
             };
             // The scan finds a damaged value again, and reports it.

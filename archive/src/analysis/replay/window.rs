@@ -26,7 +26,7 @@ mod parallel;
 use std::ops::{Bound, Range};
 use std::time::Duration;
 
-use super::seek::{Reading, Span, joined};
+use super::seek::{SeekState, Span, joined};
 use super::{Replay, ReplaySelection};
 use crate::scan::{Chunk, ChunkLimits};
 use crate::{Records, Result, Timestamp};
@@ -51,7 +51,7 @@ pub struct Window<'a> {
     pub(super) batch: i128,
     /// Approximate limit on the observations held.
     pub(super) most: usize,
-    reading: Reading<'a>,
+    reading: SeekState<'a>,
     /// The outline, and later the batch.
     replay: Replay<'a>,
     /// The replay has everything from here on.
@@ -100,7 +100,7 @@ impl<'a> ReplaySelection<'a> {
         let outline = selection.outline(&(first.saturating_sub(back)..=last))?;
         let full = VALUES as f64 / (outline.values_per_nano * nanos as f64);
         let batch = if full.is_finite() { full as i128 } else { FIRST };
-        let reading = Reading::new(&selection)?;
+        let reading = SeekState::new(&selection)?;
         let moments = MomentReader { selection, first, step, back, is_sparse };
         let Outline { replay, is_whole, .. } = outline;
         let left = 0..count;
@@ -257,7 +257,7 @@ impl<'a> MomentReader<'a> {
     pub(super) fn read(
         &self,
         batch: Range<i128>,
-        reading: &mut Reading<'a>,
+        reading: &mut SeekState<'a>,
     ) -> Result<Option<Batch<'a>>> {
         let batch = self.span(batch);
         let spans: Vec<Span> = if self.is_sparse {

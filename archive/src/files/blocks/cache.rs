@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use super::BlockDecoder;
 use super::buffer::Buffer;
-use super::packed::{FileId, Packed};
+use super::packed::{FileId, PackedFile};
 use crate::files::decompressed::Decompressed;
 
 /// The decompressed bytes held for all files of the process; a single block may exceed it.
@@ -46,7 +46,7 @@ struct CacheEntries {
     blocks: VecDeque<CacheEntry>,
     bytes: usize,
     /// Blocks that threads are decompressing ahead.
-    making: Vec<Making>,
+    making: Vec<BlockInProgress>,
     spares: Vec<Buffer>,
     decoders: Vec<BlockDecoder>,
 }
@@ -65,7 +65,7 @@ struct CacheEntry {
 }
 
 #[derive(Debug)]
-struct Making {
+struct BlockInProgress {
     key: BlockKey,
     thread: Decompression,
 }
@@ -165,7 +165,12 @@ impl BlockCache {
 
     /// Starts a thread that decompresses a block, unless all readers together have `most` of
     /// them. If no thread can be started, the block is decompressed when it is read.
-    pub(super) fn read_ahead(self: &Arc<Self>, packed: &Arc<Packed>, number: usize, most: usize) {
+    pub(super) fn read_ahead(
+        self: &Arc<Self>,
+        packed: &Arc<PackedFile>,
+        number: usize,
+        most: usize,
+    ) {
         let key = (packed.id, number);
         // Locked until the thread is listed: it removes itself from the list at its end.
         let mut entries = self.lock();
@@ -181,7 +186,7 @@ impl BlockCache {
             block
         });
         if let Ok(thread) = thread {
-            entries.making.push(Making { key, thread });
+            entries.making.push(BlockInProgress { key, thread });
         }
     }
 
@@ -190,7 +195,7 @@ impl BlockCache {
     /// # Errors
     ///
     /// The system's, and damage.
-    pub(super) fn decompress(&self, packed: &Packed, number: usize) -> io::Result<Arc<Buffer>> {
+    pub(super) fn decompress(&self, packed: &PackedFile, number: usize) -> io::Result<Arc<Buffer>> {
         let mut decoder = self.lock().decoders.pop().unwrap_or_default();
         let found = self
             .room(packed.len(number))

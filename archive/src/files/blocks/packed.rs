@@ -29,13 +29,13 @@ impl FileId {
 }
 
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(super) struct PackedFile {
     pub(super) file: File,
     pub(super) id: FileId,
     pub(super) table: BlockTable,
 }
 
-impl Packed {
+impl PackedFile {
     /// Decompresses a block, in the memory of `bytes`.
     pub(super) fn decompress(
         &self,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::buffer::Buffer;
 use super::cache::CacheLookup;
-use super::packed::{FileId, Packed};
+use super::packed::{FileId, PackedFile};
 use super::{BlockCache, BlockTable};
 use crate::files::parallel;
 
@@ -27,7 +27,7 @@ const LITTLE: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct BlockFile {
-    pub(super) packed: Arc<Packed>,
+    pub(super) packed: Arc<PackedFile>,
     pub(super) cache: Arc<BlockCache>,
     pub(super) current: Option<(usize, Arc<Buffer>)>,
     /// Blocks that cannot be decompressed, with the reason.
@@ -54,7 +54,7 @@ impl BlockFile {
         cache: Arc<BlockCache>,
     ) -> io::Result<Self> {
         let id = FileId::new(&file.metadata()?);
-        let packed = Arc::new(Packed { file, id, table });
+        let packed = Arc::new(PackedFile { file, id, table });
         let current = None;
         let damaged = BTreeMap::new();
         Ok(Self { packed, cache, current, damaged, in_row: 0, goes_on: true })

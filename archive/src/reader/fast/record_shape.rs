@@ -73,7 +73,7 @@ impl RecordShapes {
         offset: u64,
     ) -> Result<Record<'a>, RecordError> {
         let record = Record::parse_head(version, bytes, volume, offset)?;
-        Ok(record.of_shape(self.check(version, &record)?))
+        Ok(record.with_shape(self.check(version, &record)?))
     }
 
     /// Checks a record as [`Record::check`] does, and returns its shape if

@@ -1,7 +1,7 @@
 //! The good data records of a damaged archive.
 
 use super::{Loss, Salvage, belongs};
-use crate::files::{AddExtension as _, RecordFile, Scanned, Scanner};
+use crate::files::{AddExtension as _, RecordFile, ScannedRecord, Scanner};
 use crate::format::Role;
 use crate::{Record, Result, Timestamp};
 
@@ -72,10 +72,10 @@ impl<'s> SalvagedRecords<'s> {
                 return Ok(None);
             };
             match scanner.next()? {
-                Some(Scanned::Record { offset, len }) => {
+                Some(ScannedRecord::Record { offset, len }) => {
                     return Ok(Some(NextPiece::Record { offset, len }));
                 }
-                Some(Scanned::Damage(damage)) => {
+                Some(ScannedRecord::Damage(damage)) => {
                     let reason = damage.error.to_string();
                     return Ok(Some(NextPiece::Lost(self.lost(damage.offset, damage.len, reason))));
                 }

@@ -20,7 +20,7 @@ pub(crate) struct Bucket {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Buckets {
     /// Of one histogram, their instances' numbers.
-    Numbered(Numbered),
+    Numbered(NumberedBuckets),
     /// Of any number of histograms, their instances' names.
     Named(HashMap<InstanceId, Bucket>),
 }
@@ -29,7 +29,7 @@ impl Buckets {
     /// Returns the buckets of one histogram, by their numbers; `None` for a precision that no
     /// writer uses.
     pub(crate) fn numbered(precision: u32, max: u64) -> Option<Self> {
-        Numbered::new(precision, max).map(Self::Numbered)
+        NumberedBuckets::new(precision, max).map(Self::Numbered)
     }
 
     /// Returns the buckets in the names of these instances: `96..103` after `bucket=` and the
@@ -79,13 +79,13 @@ fn bounds(range: &str) -> Option<(f64, Option<f64>)> {
 
 /// Buckets given by the formula in `docs/mmv-format.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Numbered {
+pub(crate) struct NumberedBuckets {
     precision: u32,
     /// The bucket of all values that are higher than the domain's largest.
     last: u64,
 }
 
-impl Numbered {
+impl NumberedBuckets {
     /// Returns the numbering, or `None` for a precision that no writer uses.
     pub(super) fn new(precision: u32, max: u64) -> Option<Self> {
         if precision > MAX_PRECISION {
@@ -129,7 +129,7 @@ mod tests {
     fn buckets_begin_where_the_formula_says() {
         // The names that the writer gives to the buckets of precision 1 up to 10:
         // 0..0 1..1 2..2 3..3 4..5 6..7 8..11 12..
-        let buckets = Numbered::new(1, 10).unwrap();
+        let buckets = NumberedBuckets::new(1, 10).unwrap();
         let starts: Vec<_> = (0..8).map(|bucket| buckets.start(bucket).unwrap()).collect();
         assert_eq!(starts, [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]);
         let lasts: Vec<_> = (0..8).map(|bucket| buckets.bucket(bucket).unwrap().last).collect();
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn the_largest_numbers_have_buckets_too() {
         for precision in [0, 1, 8, 32] {
-            let buckets = Numbered::new(precision, u64::MAX).unwrap();
+            let buckets = NumberedBuckets::new(precision, u64::MAX).unwrap();
             let highest = i32::try_from(buckets.last - 1);
             if let Ok(highest) = highest {
                 let Bucket { first, last, .. } = buckets.bucket(highest).unwrap();
@@ -149,8 +149,8 @@ mod tests {
                 assert!(middle > 2f64.powi(63) && middle < 2f64.powi(64), "{precision}: {middle}");
             }
         }
-        assert_eq!(Numbered::new(33, 0), None);
-        assert_eq!(Numbered::new(0, u64::MAX).unwrap().start(u64::MAX), None);
+        assert_eq!(NumberedBuckets::new(33, 0), None);
+        assert_eq!(NumberedBuckets::new(0, u64::MAX).unwrap().start(u64::MAX), None);
     }
 
     #[test]

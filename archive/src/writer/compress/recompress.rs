@@ -110,7 +110,7 @@ pub fn recompress(
     Ok((made_anew.end() == archive.end()).then_some(made))
 }
 
-struct Copied {
+struct CopiedVolume {
     records: u64,
     written: u64,
     /// Bytes of its records and its label.
@@ -125,7 +125,7 @@ fn copy_volume(
     effort: Effort,
     order: &mut Order,
     watch: &mut dyn FnMut(u64),
-) -> Result<Option<Copied>> {
+) -> Result<Option<CopiedVolume>> {
     let output = create_new(name)?;
     let before = len(file)?;
     let mut plain = 0;
@@ -160,7 +160,7 @@ fn copy_volume(
     let written = len(name)?;
     // The label is not a record of the archive.
     let records = pieces.records().and_then(|all| all.checked_sub(1));
-    Ok(records.map(|records| Copied { records, written, plain }))
+    Ok(records.map(|records| CopiedVolume { records, written, plain }))
 }
 
 fn pour(pieces: &mut Pieces<impl Read>, output: &mut impl io::Write) -> io::Result<()> {

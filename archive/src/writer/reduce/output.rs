@@ -32,7 +32,7 @@ pub(super) enum StagedValue {
 
 /// A value that waits. Ordered as in the archive.
 #[derive(Debug)]
-struct Staged {
+struct PendingValue {
     /// Number of marks before it.
     run: u32,
     at: Timestamp,
@@ -60,7 +60,7 @@ impl From<Side> for OutputSlot {
     }
 }
 
-impl Staged {
+impl PendingValue {
     const NO_METRIC: u32 = u32::MAX;
 
     fn order(&self) -> (u32, Timestamp, u32, OutputSlot, Option<InstanceId>) {
@@ -91,7 +91,7 @@ pub(super) struct Output<'p, 'a> {
     start: Timestamp,
     /// Metadata that was not written yet; from the first record on.
     changes: Option<Changes<'a>>,
-    staged: Vec<Staged>,
+    staged: Vec<PendingValue>,
     writer: &'p mut ArchiveWriter,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Target {
 /// The output for the values of one instance.
 #[derive(Debug)]
 pub(super) struct InstanceOutput<'o> {
-    staged: &'o mut Vec<Staged>,
+    staged: &'o mut Vec<PendingValue>,
     grid: &'o IntervalGrid,
     /// Start of the source.
     start: Timestamp,
@@ -132,14 +132,14 @@ impl InstanceOutput<'_> {
 
     pub(super) fn put_value(&mut self, at: Timestamp, value: StagedValue) {
         let Self { run, metric, slot, instance, .. } = *self;
-        self.staged.push(Staged { run, at, metric, slot, instance, value });
+        self.staged.push(PendingValue { run, at, metric, slot, instance, value });
     }
 
     /// Adds an extreme of the values.
     pub(super) fn put_extreme(&mut self, slot: OutputSlot, at: Timestamp, word: u64) {
         let Self { run, metric, instance, .. } = *self;
         let value = StagedValue::Number(word);
-        self.staged.push(Staged { run, at, metric, slot, instance, value });
+        self.staged.push(PendingValue { run, at, metric, slot, instance, value });
     }
 }
 
@@ -185,10 +185,10 @@ impl<'p, 'a> Output<'p, 'a> {
 
     /// Adds a mark after `run` others.
     pub(super) fn put_mark(&mut self, run: u32, at: Timestamp) {
-        let metric = Staged::NO_METRIC;
+        let metric = PendingValue::NO_METRIC;
         let slot = OutputSlot::Value;
         let value = StagedValue::Mark;
-        self.staged.push(Staged { run, at, metric, slot, instance: None, value });
+        self.staged.push(PendingValue { run, at, metric, slot, instance: None, value });
     }
 
     /// Keeps a time of the source at which a metric may have no values.
@@ -196,13 +196,13 @@ impl<'p, 'a> Output<'p, 'a> {
         let metric = metric as u32;
         let slot = OutputSlot::Value;
         let value = StagedValue::Row;
-        self.staged.push(Staged { run, at, metric, slot, instance: None, value });
+        self.staged.push(PendingValue { run, at, metric, slot, instance: None, value });
     }
 
     /// Writes all that is before a time.
     pub(super) fn flush(&mut self, before: Timestamp) -> Result<()> {
         let mut staged = std::mem::take(&mut self.staged);
-        staged.sort_by_key(Staged::order);
+        staged.sort_by_key(PendingValue::order);
         let ready = staged.iter().take_while(|staged| staged.at < before).count();
         self.write_records(staged.get(..ready).unwrap_or_default())?;
         staged.drain(..ready);
@@ -213,11 +213,11 @@ impl<'p, 'a> Output<'p, 'a> {
     /// Writes all.
     pub(super) fn finish(&mut self) -> Result<()> {
         let mut staged = std::mem::take(&mut self.staged);
-        staged.sort_by_key(Staged::order);
+        staged.sort_by_key(PendingValue::order);
         self.write_records(&staged)
     }
 
-    fn write_records(&mut self, staged: &[Staged]) -> Result<()> {
+    fn write_records(&mut self, staged: &[PendingValue]) -> Result<()> {
         for record in staged.chunk_by(|one, other| one.run == other.run && one.at == other.at) {
             // Marks are the last of their time.
             let values = record.partition_point(|staged| staged.value != StagedValue::Mark);
@@ -239,15 +239,16 @@ impl<'p, 'a> Output<'p, 'a> {
     }
 
     /// Writes a record of values in their order.
-    fn write_values(&mut self, at: Timestamp, staged: &[Staged]) -> Result<()> {
+    fn write_values(&mut self, at: Timestamp, staged: &[PendingValue]) -> Result<()> {
         let earliest = self.writer.earliest_next(false);
         let timestamp = at.max(earliest.unwrap_or(at));
         self.declare_until(timestamp)?;
         self.declare_parameters(staged, timestamp)?;
         self.declare_extremes(staged, timestamp)?;
         self.writer.builder.clear();
-        let same =
-            |one: &Staged, other: &Staged| (one.metric, one.slot) == (other.metric, other.slot);
+        let same = |one: &PendingValue, other: &PendingValue| {
+            (one.metric, one.slot) == (other.metric, other.slot)
+        };
         for set in staged.chunk_by(same) {
             self.put_set(at, set)?;
         }
@@ -255,7 +256,7 @@ impl<'p, 'a> Output<'p, 'a> {
     }
 
     /// Adds the values of one metric to the record.
-    fn put_set(&mut self, at: Timestamp, staged: &[Staged]) -> Result<()> {
+    fn put_set(&mut self, at: Timestamp, staged: &[PendingValue]) -> Result<()> {
         let Some(first) = staged.first() else { return Ok(()) };
         let Some(metric) = self.metrics.get(first.metric as usize) else { return Ok(()) };
         let Some(new_pmid) = metric.pmid_of(first.slot) else { return Ok(()) };
@@ -287,7 +288,7 @@ impl<'p, 'a> Output<'p, 'a> {
     }
 
     /// Declares those with the extremes of metrics that have values.
-    fn declare_extremes(&mut self, staged: &[Staged], timestamp: Timestamp) -> Result<()> {
+    fn declare_extremes(&mut self, staged: &[PendingValue], timestamp: Timestamp) -> Result<()> {
         let metadata = self.source.metadata();
         for staged in staged.iter().filter(|staged| staged.slot != OutputSlot::Value) {
             let Some(metric) = self.metrics.get_mut(staged.metric as usize) else { continue };
@@ -312,7 +313,7 @@ impl<'p, 'a> Output<'p, 'a> {
     }
 
     /// Declares the metrics that events name.
-    fn declare_parameters(&mut self, staged: &[Staged], timestamp: Timestamp) -> Result<()> {
+    fn declare_parameters(&mut self, staged: &[PendingValue], timestamp: Timestamp) -> Result<()> {
         let mut found = HashSet::new();
         for staged in staged {
             let Some(metric) = self.metrics.get(staged.metric as usize) else { continue };
@@ -403,8 +404,8 @@ fn extreme(side: Side, gauge: &SelectedMetric, selection: &Selection<'_>) -> Opt
 
 /// Returns the value that holds of several of one instance and time: the least or greatest of
 /// extremes, else the last.
-fn held_value(same: &[Staged], value_type: ValueType) -> Option<&Staged> {
-    let number = |staged: &&Staged| {
+fn held_value(same: &[PendingValue], value_type: ValueType) -> Option<&PendingValue> {
+    let number = |staged: &&PendingValue| {
         staged.value.value(value_type).and_then(|value| value.as_f64()).unwrap_or(f64::NAN)
     };
     match same.first()?.slot {

@@ -232,13 +232,13 @@ impl<'p, 'a> ReducePass<'p, 'a> {
             for row in line_starts(columns, tracks, &walls) {
                 let before = with_values.before(row);
                 let value = before.and_then(|row| context.value(columns, &with_values, row));
-                if let Some((at, run, instance, word)) = value.or(newest) {
+                if let Some(LastValue { at, run, instance, word }) = value.or(newest) {
                     let target = tracks.target;
                     self.output.of_instance(&self.grid, run, target, instance).put(at, word);
                 }
             }
             let last = |at: usize| tracks.instances.get(at)?.track.last_at();
-            let newest = newest.map(|(at, ..)| at);
+            let newest = newest.map(|value| value.at);
             let rows =
                 with_values.new_over_grid(columns.iter(), timestamps, &self.grid, newest, last);
             extra.extend(rows.into_iter().filter_map(|row| context.wall(row)));
@@ -282,7 +282,14 @@ impl<'p, 'a> ReducePass<'p, 'a> {
 }
 
 /// A value of an instance before a chunk.
-type LastValue = (Timestamp, u32, Option<InstanceId>, u64);
+#[derive(Debug, Clone, Copy)]
+struct LastValue {
+    at: Timestamp,
+    /// Number of marks before it.
+    run: u32,
+    instance: Option<InstanceId>,
+    word: u64,
+}
 
 /// Keeps the rows before and after the events of new runs that are dated by rows: there readers
 /// find when counters were 0.
@@ -354,9 +361,9 @@ impl MetricTracks {
     fn last_values(&self) -> Option<LastValue> {
         let last = self.instances.iter().filter_map(|own| {
             let (at, word) = own.track.last_value()?;
-            Some((at, own.run, own.instance, word))
+            Some(LastValue { at, run: own.run, instance: own.instance, word })
         });
-        last.max_by_key(|(at, ..)| *at)
+        last.max_by_key(|value| value.at)
     }
 }
 
@@ -498,9 +505,12 @@ impl ChunkContext<'_> {
     ) -> Option<LastValue> {
         let column = columns.get(with_values.column(row)?)?;
         let (place, _) = column.rows().first_from(row)?;
-        let at = *self.chunk.timestamps.get(row as usize)?;
-        let run = self.run_of(row as usize);
-        Some((at, run, column.instance(), *column.words().get(place)?))
+        Some(LastValue {
+            at: *self.chunk.timestamps.get(row as usize)?,
+            run: self.run_of(row as usize),
+            instance: column.instance(),
+            word: *column.words().get(place)?,
+        })
     }
 
     /// Returns a wall at which the values on both sides are kept.

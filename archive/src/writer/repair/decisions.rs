@@ -139,7 +139,7 @@ impl RepairedPart {
     ) -> Result<Self> {
         let places = salvage.metadata_places();
         let useful = places.iter().filter(|place| place.timestamp <= Some(span.1)).copied();
-        let metadata = old.filter(by_time(useful.collect()))?;
+        let metadata = old.filter(sorted_by_time(useful.collect()))?;
         let earliest = metadata.iter().filter_map(|kept| kept.place.timestamp).min();
         let start = earliest.map_or(span.0, |earliest| earliest.min(span.0));
         let label = salvage.label();
@@ -266,7 +266,7 @@ impl Survey {
 
 /// Sorts by time. Records without a time stay before the one that followed
 /// them.
-fn by_time(mut places: Vec<MetadataPlace>) -> Vec<MetadataPlace> {
+fn sorted_by_time(mut places: Vec<MetadataPlace>) -> Vec<MetadataPlace> {
     let keys = keys(&places);
     let mut order: Vec<_> = places.drain(..).zip(keys).collect();
     order.sort_by_key(|(_, key)| *key);

@@ -16,7 +16,7 @@ pub(super) struct ValueFilter<'m> {
 }
 
 /// A record that passed.
-pub(super) struct Filtered<'b> {
+pub(super) struct FilteredValues<'b> {
     pub(super) bytes: &'b [u8],
     pub(super) is_thinned: bool,
 }
@@ -30,10 +30,13 @@ impl<'m> ValueFilter<'m> {
     }
 
     /// Returns the bytes of a record without what cannot be read; `None` if nothing is left.
-    pub(super) fn pass<'b>(&'b mut self, record: &Record<'b>) -> Result<Option<Filtered<'b>>> {
+    pub(super) fn pass<'b>(
+        &'b mut self,
+        record: &Record<'b>,
+    ) -> Result<Option<FilteredValues<'b>>> {
         let good: Vec<bool> = record.value_sets().map(|set| self.is_good(&set)).collect();
         if good.iter().all(|good| *good) {
-            return Ok(Some(Filtered { bytes: record.bytes(), is_thinned: false }));
+            return Ok(Some(FilteredValues { bytes: record.bytes(), is_thinned: false }));
         }
         if !good.contains(&true) {
             return Ok(None);
@@ -44,7 +47,7 @@ impl<'m> ValueFilter<'m> {
         }
         self.record.clear();
         self.builder.encode(self.version, record.timestamp(), &mut self.record)?;
-        Ok(Some(Filtered { bytes: &self.record, is_thinned: true }))
+        Ok(Some(FilteredValues { bytes: &self.record, is_thinned: true }))
     }
 
     fn is_good(&mut self, set: &ValueSetView<'_>) -> bool {

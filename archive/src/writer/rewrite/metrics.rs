@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::grammar::{IndomPattern, MetricClause, MetricRule, MetricSelector, Output};
 use super::indoms::{IndomChange, identifying};
 use super::replacement::Replacement;
-use super::values::{Pick, Scaling, ValueChange};
+use super::values::{Pick, ScaleChange, ValueChange};
 use crate::error::rules::{RulePosition, RulesError};
 use crate::format::desc::check_name;
 use crate::{ByteText, Error, InDom, InstanceId, Metadata, Metric, Pmid, Result, Units, ValueType};
@@ -413,7 +413,7 @@ impl<'r> Draft<'r> {
         let scaling = match self.units.filter(|_| self.rescales) {
             None => None,
             Some(at) => {
-                let scaling = Scaling::new(old.units, new.units);
+                let scaling = ScaleChange::new(old.units, new.units);
                 let problem = format!("no conversion from {} to {}", old.units, new.units);
                 Some(scaling.ok_or_else(|| self.error(at, &problem))?)
             }

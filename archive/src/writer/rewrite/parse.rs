@@ -10,7 +10,7 @@ use super::grammar::{
     TextSelector, label_name,
 };
 use super::replacement::Replacement;
-use super::scanner::{Quoted, Scanner};
+use super::scanner::{QuotedText, Scanner};
 use crate::error::rules::{RulePosition, RulesError};
 use crate::{
     ByteText, InDom, InstanceId, Pmid, Semantics, SpaceScale, TextKind, TimeScale, Units, ValueType,
@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
         self.scanner.sign("->")
     }
 
-    fn quoted(&mut self, expected: &str) -> Parsed<Quoted<'t>> {
+    fn quoted(&mut self, expected: &str) -> Parsed<QuotedText<'t>> {
         self.scanner.take_quoted()?.ok_or_else(|| self.scanner.unexpected(expected))
     }
 
@@ -490,7 +490,7 @@ impl<'t> Parser<'t> {
         if kinds.is_empty() {
             kinds.push(TextKind::OneLine);
         }
-        let content = self.scanner.take_quoted()?.map(Quoted::text);
+        let content = self.scanner.take_quoted()?.map(QuotedText::text);
         let clauses = match target {
             TextSelector::Metric(_) => self.clauses(Self::metric_text_clause)?,
             TextSelector::Indom(_) => self.clauses(Self::indom_text_clause)?,

@@ -14,9 +14,9 @@ const MAX_SHOWN: usize = 32;
 
 /// The text between two quotes, as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Quoted<'t>(&'t str);
+pub(super) struct QuotedText<'t>(&'t str);
 
-impl<'t> Quoted<'t> {
+impl<'t> QuotedText<'t> {
     /// Returns the text as written.
     pub(super) const fn raw(self) -> &'t str {
         self.0
@@ -197,7 +197,7 @@ impl<'t> Scanner<'t> {
     }
 
     /// Takes a text in double quotes; those inside it have a backslash.
-    pub(super) fn take_quoted(&mut self) -> Result<Option<Quoted<'t>>, RulesError> {
+    pub(super) fn take_quoted(&mut self) -> Result<Option<QuotedText<'t>>, RulesError> {
         let Some(inner) = self.rest().strip_prefix('"') else { return Ok(None) };
         let mut escaped = false;
         for (offset, byte) in inner.bytes().enumerate() {
@@ -205,7 +205,7 @@ impl<'t> Scanner<'t> {
                 b'"' if !escaped => {
                     let text = inner.get(..offset).unwrap_or_default();
                     self.advance(offset + 2);
-                    return Ok(Some(Quoted(text)));
+                    return Ok(Some(QuotedText(text)));
                 }
                 b'\\' => escaped = !escaped,
                 _ => escaped = false,
@@ -290,7 +290,7 @@ mod tests {
         for (raw, text) in
             [(r"a\b", r"a\b"), (r#"\"a\"\b"#, "\"a\"b"), ("a\\b\nc", "ab\nc"), ("", "")]
         {
-            assert_eq!(Quoted(raw).text(), text);
+            assert_eq!(QuotedText(raw).text(), text);
         }
     }
 

@@ -35,7 +35,7 @@ pub(in crate::writer) struct ValueChange {
     pub(super) instance: Option<InstanceId>,
     pub(super) loses_instances: bool,
     pub(super) replacements: Vec<Replacement>,
-    pub(super) scaling: Option<Scaling>,
+    pub(super) scaling: Option<ScaleChange>,
     pub(super) new_type: ValueType,
 }
 
@@ -195,13 +195,13 @@ fn extreme(
 
 /// The change of a scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Scaling {
+pub(super) struct ScaleChange {
     /// What integers are multiplied with and divided by.
     ratio: Option<(i128, i128)>,
     conversion: Conversion,
 }
 
-impl Scaling {
+impl ScaleChange {
     /// Returns the scaling between two units; `None` if they measure different things.
     pub(super) fn new(old: Units, new: Units) -> Option<Self> {
         let conversion = old.conversion_to(new)?;
@@ -401,7 +401,7 @@ mod tests {
     fn integers_are_scaled_exactly_and_rounded() {
         let scale = |from: &str, to: &str, number: i128| {
             let from: Units = from.parse().unwrap();
-            let scaling = Scaling::new(from, to.parse().unwrap()).unwrap();
+            let scaling = ScaleChange::new(from, to.parse().unwrap()).unwrap();
             scaling.apply(Number::Integer(number))
         };
         assert_eq!(scale("byte", "Kbyte", 1535), Number::Integer(1));

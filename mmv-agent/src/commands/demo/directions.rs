@@ -37,7 +37,7 @@ impl Directions {
                 "The archive is {base}.\nTo look further, install the program mmv-archive.\n"
             ),
         };
-        if self.in_path("pmrep").is_some() {
+        if self.find_in_path("pmrep").is_some() {
             text += &[
                 "\nPerformance Co-Pilot reads the archive too:\n\n  pmrep -a ",
                 &base,
@@ -53,7 +53,7 @@ impl Directions {
     /// none.
     fn archive_command(&self) -> Option<String> {
         let sibling = self.exe.with_file_name("mmv-archive");
-        let found = self.in_path("mmv-archive");
+        let found = self.find_in_path("mmv-archive");
         let is_in_path = found
             .as_ref()
             .is_some_and(|found| found.canonicalize().ok() == sibling.canonicalize().ok());
@@ -71,7 +71,7 @@ impl Directions {
     }
 
     /// Returns the program that a shell starts by this name.
-    fn in_path(&self, name: &str) -> Option<PathBuf> {
+    fn find_in_path(&self, name: &str) -> Option<PathBuf> {
         env::split_paths(&self.path).map(|folder| folder.join(name)).find(|file| is_program(file))
     }
 }

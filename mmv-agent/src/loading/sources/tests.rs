@@ -194,7 +194,7 @@ fn rereading_of_changing_metadata_is_limited() {
         for (ticket, checked) in checked {
             let Err(fault) = checked else { continue };
             let mut reporter = Reporter::of_files(false);
-            sources.take_finding(ticket, Finding::Fault(fault), now, &mut reporter);
+            sources.take_finding(ticket, SourceFinding::Fault(fault), now, &mut reporter);
         }
         assert_eq!(names(&sources).last(), Some(&"b"), "it is not touched by the other one");
         harvested += usize::from(names(&sources).len() == 2);

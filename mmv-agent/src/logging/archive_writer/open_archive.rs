@@ -11,7 +11,7 @@ use pcp_types::Timestamp;
 use tracing::warn;
 
 use crate::logging::Sample;
-use crate::metadata::Declared;
+use crate::metadata::ArchiveDeclarations;
 use crate::telemetry::Events;
 
 /// Time of a mark after the last record, as in PCP.
@@ -33,7 +33,7 @@ pub(super) struct OpenArchive {
     pub synced: Timestamp,
     /// Set if the last sync failed and that was logged.
     pub sync_failed: bool,
-    pub declared: Declared,
+    pub declared: ArchiveDeclarations,
     /// Set if a mark was written last: a gap has one mark, however often writing failed in it.
     ends_in_mark: bool,
     /// Set if all last-known values were written since the start or the last mark.
@@ -60,7 +60,7 @@ impl OpenArchive {
             volume_start: start,
             synced: start,
             sync_failed: false,
-            declared: Declared::default(),
+            declared: ArchiveDeclarations::default(),
             ends_in_mark: false,
             has_last_known: false,
             last_events: 0,

@@ -112,7 +112,7 @@ fn the_agents_own_file_takes_no_cluster_that_a_file_can_have() {
     let mut allocator = ClusterAllocator::default();
     let placed = allocator.place(&own).unwrap();
     assert_eq!((placed.cluster, placed.moved), (0, None));
-    assert_eq!(placed.renumbered, Renumbered::from([(1, 101)]));
+    assert_eq!(placed.renumbered, RenumberedItems::from([(1, 101)]));
     for (file, cluster) in [("first", 1), ("second", 2)] {
         assert_eq!(place(&mut allocator, &claim(file, 0, &[])), cluster);
     }
@@ -328,7 +328,7 @@ fn a_metric_keeps_its_pmid_over_restarts_of_program_and_agent() {
     place(&mut first, &claim("app", 0, &[(1, "mmv.app.a"), (2, "mmv.app.b")]));
     first.release(OsStr::new("app"));
     let rebuilt = claim("app", 0, &[(1, "mmv.app.new"), (2, "mmv.app.a")]);
-    let expected = Renumbered::from([(1, 3), (2, 1)]);
+    let expected = RenumberedItems::from([(1, 3), (2, 1)]);
     assert_eq!(first.place(&rebuilt).unwrap().renumbered, expected);
     let mut second = ClusterAllocator::restore(first.remember(1_000));
     assert_eq!(second.place(&rebuilt).unwrap().renumbered, expected);
@@ -336,7 +336,7 @@ fn a_metric_keeps_its_pmid_over_restarts_of_program_and_agent() {
     second.remember(2_000);
     assert!(second.is_older(2_001));
     second.forget(2_001);
-    assert_eq!(second.place(&rebuilt).unwrap().renumbered, Renumbered::new());
+    assert_eq!(second.place(&rebuilt).unwrap().renumbered, RenumberedItems::new());
 }
 
 #[test]
@@ -350,9 +350,9 @@ fn shared_metrics_go_with_the_last_file() {
     allocator.remember(100);
     allocator.forget(101);
     let later = allocator.place(&claim("app.3", 321, &[(1, "mmv.x"), (2, "mmv.z")])).unwrap();
-    assert_eq!((later.cluster, later.renumbered), (321, Renumbered::new()));
+    assert_eq!((later.cluster, later.renumbered), (321, RenumberedItems::new()));
     let later = allocator.place(&claim("app.4", 321, &[(3, "mmv.x")])).unwrap();
-    assert_eq!(later.renumbered, Renumbered::from([(3, 1)]));
+    assert_eq!(later.renumbered, RenumberedItems::from([(3, 1)]));
 }
 
 #[test]
@@ -402,10 +402,10 @@ fn ever_new_metrics_fill_no_memory_and_cost_no_other_user() {
     // The last names are known, and the other user's.
     let items = thousand("r199");
     let last = allocator.place(&Claim { items, ..claim("flood", 449, &[]) }).unwrap();
-    assert_eq!(last.renumbered, Renumbered::new());
+    assert_eq!(last.renumbered, RenumberedItems::new());
     let shop = Claim { owner: 7, ..claim("shop", 300, &moved) };
     let placed = allocator.place(&shop).unwrap();
-    assert_eq!(placed.renumbered, Renumbered::from([(1, 2), (2, 1)]));
+    assert_eq!(placed.renumbered, RenumberedItems::from([(1, 2), (2, 1)]));
 }
 
 #[test]

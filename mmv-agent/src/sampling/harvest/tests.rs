@@ -33,7 +33,7 @@ impl Rig {
 
     fn replace(&mut self, sources: Vec<PlannedSource>) {
         let now = self.now();
-        self.harvest.replace(sources, now, &mut Retired::default());
+        self.harvest.replace(sources, now, &mut RetiredObjects::default());
     }
 
     fn now(&self) -> Moment {
@@ -106,6 +106,6 @@ fn lanes_of_users_without_files_end() {
         (1..=8).all(|user| !rig.harvest.lanes.is_busy(user))
     }));
     let later = Moment { monotonic: Duration::from_secs(60), ..rig.now() };
-    rig.harvest.replace(Vec::new(), later, &mut Retired::default());
+    rig.harvest.replace(Vec::new(), later, &mut RetiredObjects::default());
     assert!(rig.harvest.lanes.is_free(9));
 }

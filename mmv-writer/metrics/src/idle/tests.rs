@@ -2,7 +2,7 @@ use metrics::{counter, histogram, with_local_recorder};
 use mmv_writer::Registry;
 use tempfile::TempDir;
 
-use crate::{Counting, Recorder};
+use crate::{FacadeCounter, Recorder};
 
 use super::*;
 
@@ -70,6 +70,6 @@ fn threads_count_while_their_series_are_removed() {
         (0..4).for_each(|_| drop(scope.spawn(|| handles.0.increment(1))));
     });
     let key = Key::from_parts("count", vec![metrics::Label::new("a", "1")]);
-    let given = recorder.shared.state().series::<Counting>(&key).unwrap();
+    let given = recorder.shared.state().series::<FacadeCounter>(&key).unwrap();
     assert_eq!(given.handle.counter.value(), 4);
 }

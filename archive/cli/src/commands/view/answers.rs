@@ -11,7 +11,7 @@ use pcp_archive::scan::{Columns, Selection};
 use pcp_archive::{Error, Timestamp};
 use serde::Serialize;
 
-use super::archives::{Archives, Opened};
+use super::archives::{Archives, OpenedArchives};
 use super::beyond::{self, Direction};
 use super::question::{Question, SideMetric, Span};
 use crate::Failure;
@@ -85,7 +85,7 @@ fn json(value: &impl Serialize) -> Answer {
 /// The data that an answer is computed from.
 struct Request<'r> {
     archives: &'r Archives,
-    opened: &'r Opened,
+    opened: &'r OpenedArchives,
     go_on: GoOn<'r>,
 }
 

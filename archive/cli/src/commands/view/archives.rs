@@ -48,7 +48,7 @@ pub(super) struct Archives {
 
 #[derive(Debug)]
 struct State {
-    opened: Arc<Opened>,
+    opened: Arc<OpenedArchives>,
     /// The reason why the archives cannot be opened at present.
     problem: Option<String>,
 }
@@ -69,7 +69,7 @@ struct File {
 }
 
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedArchives {
     pub(super) sides: Sides,
     pub(super) histograms: Vec<Vec<Histogram>>,
     pub(super) end: Timestamp,
@@ -118,7 +118,7 @@ impl Archives {
         let files = files(&sides);
         let options = Options { rates: true, gaps };
         let envelopes = sides.iter().map(|_| Envelopes::new(options).small(SMALL)).collect();
-        let opened = Arc::new(Opened::new(sides, origin, &zone, None)?);
+        let opened = Arc::new(OpenedArchives::new(sides, origin, &zone, None)?);
         let state = Mutex::new(State { opened, problem: None });
         let looking = Mutex::new(Look { files, next: Instant::now() });
         Ok(Self { zone, gaps, envelopes, small: SMALL, origin, state, looking })
@@ -151,7 +151,7 @@ impl Archives {
         Ok(())
     }
 
-    pub(super) fn opened(&self) -> Arc<Opened> {
+    pub(super) fn opened(&self) -> Arc<OpenedArchives> {
         Arc::clone(&lock(&self.state).opened)
     }
 
@@ -174,10 +174,9 @@ impl Archives {
             let before = self.opened();
             let files = files(&before.sides);
             if files != look.files {
-                let again = before
-                    .sides
-                    .reopened()
-                    .and_then(|sides| Opened::new(sides, self.origin, &self.zone, Some(&before)));
+                let again = before.sides.reopened().and_then(|sides| {
+                    OpenedArchives::new(sides, self.origin, &self.zone, Some(&before))
+                });
                 let mut state = lock(&self.state);
                 match again {
                     Ok(opened) => *state = State { opened: Arc::new(opened), problem: None },
@@ -195,7 +194,7 @@ impl Archives {
     }
 }
 
-impl Opened {
+impl OpenedArchives {
     fn new(
         sides: Sides,
         origin: Timestamp,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use super::archives::{Archives, Opened};
+use super::archives::{Archives, OpenedArchives};
 
 /// A thread that extends the pyramids of archives whenever they have grown.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Background {
 }
 
 fn extend(archives: &Archives, woken: &Receiver<()>, questions: &AtomicUsize) {
-    let mut known = Weak::<Opened>::new();
+    let mut known = Weak::<OpenedArchives>::new();
     while woken.recv().is_ok() {
         let opened = Arc::downgrade(&archives.opened());
         if !opened.ptr_eq(&known) {

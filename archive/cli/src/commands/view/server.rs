@@ -22,7 +22,7 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use mmv_http::{Busy, ConnectionPlace, Listener, Sent};
+use mmv_http::{Busy, ConnectionPlace, GuardedBody, Listener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
@@ -49,7 +49,7 @@ pub(super) struct Server {
 }
 
 /// A response, whose connection keeps its place until it is sent.
-type Answer = Response<Sent<Full<Bytes>, Option<Busy>>>;
+type Answer = Response<GuardedBody<Full<Bytes>, Option<Busy>>>;
 
 /// The state that all connections share.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Shared {
             }
             Err((status, reason)) => (plain(status, reason), None),
         };
-        response.map(|body| Sent::new(body, busy))
+        response.map(|body| GuardedBody::new(body, busy))
     }
 
     async fn response_to(self: &Arc<Self>, question: Question) -> Response<Full<Bytes>> {

@@ -9,8 +9,8 @@ use crate::Failure;
 use crate::open_files;
 use crate::push::Counts;
 use crate::push::own_metrics::{HostState, OwnMetrics};
-use crate::push::queue::{Filled, HostQueue, OpenError, now};
-use crate::push::sender::{BATCH, Sender, Undelivered};
+use crate::push::queue::{FillResult, HostQueue, OpenError, now};
+use crate::push::sender::{BATCH, DeliveryFailure, Sender};
 use crate::push::state::StateDirectory;
 use crate::text::warn;
 
@@ -53,13 +53,13 @@ struct Hosts<'a> {
     arguments: &'a Arguments,
     state: &'a StateDirectory,
     /// Hosts by name.
-    followed: BTreeMap<String, Followed>,
+    followed: BTreeMap<String, FollowedHost>,
     own: Option<OwnMetrics>,
     /// The last update of the own metrics.
     shown: Option<Instant>,
 }
 
-struct Followed {
+struct FollowedHost {
     queue: HostQueue,
     /// The counts of earlier processes.
     before: Counts,
@@ -103,7 +103,7 @@ impl Hosts<'_> {
             match self.arguments.open(&host, self.state) {
                 Ok(queue) => {
                     let before = *queue.counts();
-                    self.followed.insert(host.name, Followed { queue, before, held: None });
+                    self.followed.insert(host.name, FollowedHost { queue, before, held: None });
                 }
                 Err(OpenError::State(error)) => return Err(error.into()),
                 Err(OpenError::Archive(error)) => warn(&format_args!("{}: {error}", host.name)),
@@ -124,7 +124,7 @@ impl Hosts<'_> {
         if counts != before {
             let hosts = self.followed.values();
             let held = hosts.clone().filter(|host| host.held.is_some()).count();
-            let lag = hosts.filter_map(Followed::lag).fold(0.0, f64::max);
+            let lag = hosts.filter_map(FollowedHost::lag).fold(0.0, f64::max);
             let all = self.followed.len();
             warn(&format_args!("{counts}; {all} hosts, {held} held, {lag:.0} s behind"));
         }
@@ -146,7 +146,7 @@ impl Hosts<'_> {
     }
 }
 
-impl Followed {
+impl FollowedHost {
     /// Sends some batches, and returns true if there is nothing more to send now.
     fn turn(&mut self, sender: &Sender) -> Result<bool, Failure> {
         if self.held.is_some_and(|(until, _)| Instant::now() < until) {
@@ -154,8 +154,8 @@ impl Followed {
         }
         for _ in 0..BATCHES_PER_TURN {
             match self.queue.fill(BATCH)? {
-                Filled::Nothing | Filled::Future(_) => return Ok(true),
-                Filled::Batch => {}
+                FillResult::Nothing | FillResult::Future(_) => return Ok(true),
+                FillResult::Batch => {}
             }
             match sender.deliver(&mut self.queue) {
                 Ok(()) => {
@@ -164,7 +164,7 @@ impl Followed {
                     }
                     self.queue.done();
                 }
-                Err(Undelivered::Held(why)) => {
+                Err(DeliveryFailure::Held(why)) => {
                     let time = self.held.map_or(MIN_HOLD, |(_, last)| (last * 2).min(MAX_HOLD));
                     self.held = Some((Instant::now() + time, time));
                     report_held(&self.queue, &why);

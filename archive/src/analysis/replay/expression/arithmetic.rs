@@ -22,7 +22,7 @@ pub(super) fn integer(value: Value<'_>) -> Option<i128> {
 }
 
 /// Returns an integer truncated to an integer type or converted to a floating point one.
-fn of_integer(number: i128, value_type: ValueType) -> Option<Value<'static>> {
+fn integer_value(number: i128, value_type: ValueType) -> Option<Value<'static>> {
     Some(match value_type {
         ValueType::I32 => Value::I32(number as i32),
         ValueType::U32 => Value::U32(number as u32),
@@ -110,7 +110,7 @@ fn number(
                 Operator::Minus => left.wrapping_sub(right),
                 _ => left.wrapping_mul(right),
             };
-            of_integer(number, integers)
+            integer_value(number, integers)
         }
     }
 }
@@ -121,8 +121,8 @@ pub(super) fn constant(value: Value<'_>, value_type: ValueType) -> Option<Value<
     match (value, value_type) {
         (Value::Double(v), ValueType::Double) => Some(Value::Double(v)),
         (Value::Double(v), ValueType::Float) => Some(Value::Float(v as f32)),
-        (Value::Double(v), _) => of_integer(v as i128, value_type),
-        _ => of_integer(integer(value)?, value_type),
+        (Value::Double(v), _) => integer_value(v as i128, value_type),
+        _ => integer_value(integer(value)?, value_type),
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) fn growth(
     value_type: ValueType,
 ) -> Option<Value<'static>> {
     match (integer(before), integer(now)) {
-        (Some(before), Some(now)) => of_integer(now - before, value_type),
+        (Some(before), Some(now)) => integer_value(now - before, value_type),
         _ => binary(Operator::Minus, now, before, value_type),
     }
 }
@@ -141,7 +141,7 @@ pub(super) fn negative(value: Value<'_>, value_type: ValueType) -> Option<Value<
     match value {
         Value::Float(v) => Some(Value::Float(-v)),
         Value::Double(v) => Some(Value::Double(-v)),
-        other => of_integer(-integer(other)?, value_type),
+        other => integer_value(-integer(other)?, value_type),
     }
 }
 

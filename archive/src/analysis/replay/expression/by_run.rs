@@ -18,7 +18,7 @@
 use pcp_types::Conversion;
 
 use super::arithmetic::{constant, growth};
-use super::check::{Action, Converted, Term};
+use super::check::{Action, ConvertedOperand, Term};
 use super::evaluate::{Before, apply_operator, each, of_instances, pairs};
 use super::parse::{Function, Operator};
 use super::{Bound, ExpressionValues, OperandValues};
@@ -153,13 +153,13 @@ impl Term {
     fn growth_of_both<'v>(
         &self,
         operator: Operator,
-        operands: [&Converted; 2],
+        operands: [&ConvertedOperand; 2],
         moments: &OperandValues<'_, 'v>,
         before: &Before<'_, 'v>,
         form: GrowthForm,
     ) -> Option<ExpressionValues<'v>> {
         let is_sum = matches!(operator, Operator::Plus | Operator::Minus);
-        let values = |operand: &Converted| {
+        let values = |operand: &ConvertedOperand| {
             let term = &operand.term;
             if !is_sum && term.semantics != Semantics::Counter {
                 let values = term.values(moments, moments.now);

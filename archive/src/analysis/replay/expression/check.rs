@@ -48,7 +48,7 @@ pub(crate) struct Operand {
 }
 
 /// A metric as an operand, and the instances that are wanted, ascending; `None` for all.
-pub(crate) type Limited = (Operand, Option<Vec<InstanceId>>);
+pub(crate) type LimitedOperand = (Operand, Option<Vec<InstanceId>>);
 
 /// A statistic of the values a histogram counted.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +74,7 @@ pub(crate) trait NameResolver {
     /// # Errors
     ///
     /// For a label that no instance has.
-    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem>;
+    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<LimitedOperand>, Problem>;
     /// Returns the metadata of a metric, which may be a derived one.
     fn desc(&self, name: &str) -> Option<MetricDesc>;
     /// Returns the name of a metric that is most like another.
@@ -139,8 +139,8 @@ pub(super) enum Action {
     Not(Box<Term>),
     Binary {
         operator: Operator,
-        left: Converted,
-        right: Converted,
+        left: ConvertedOperand,
+        right: ConvertedOperand,
     },
     Choice(Box<[Term; 3]>),
     Instances(Box<Term>, Vec<InstanceId>),
@@ -155,12 +155,12 @@ pub(super) enum Action {
     /// The instances with the largest values.
     Top(usize, Box<Term>),
     /// The values of the first term, and of the second for those of these instances that it lacks.
-    Or(Box<[Converted; 2]>, Vec<Option<InstanceId>>),
+    Or(Box<[ConvertedOperand; 2]>, Vec<Option<InstanceId>>),
 }
 
 /// An operand and its conversion to the scales of the result.
 #[derive(Debug, Clone)]
-pub(super) struct Converted {
+pub(super) struct ConvertedOperand {
     pub(super) term: Box<Term>,
     pub(super) conversion: Option<Conversion>,
 }
@@ -470,8 +470,8 @@ impl TypeChecker<'_> {
             instances.extend(right.instances(&all));
         }
         let instances = instances.into_iter().collect();
-        let left = Converted { term: Box::new(left), conversion: combined.left };
-        let right = Converted { term: Box::new(right), conversion: combined.right };
+        let left = ConvertedOperand { term: Box::new(left), conversion: combined.left };
+        let right = ConvertedOperand { term: Box::new(right), conversion: combined.right };
         let action = Action::Or(Box::new([left, right]), instances);
         Ok(Term { action, value_type, semantics, units: combined.units, indom })
     }
@@ -543,8 +543,8 @@ impl TypeChecker<'_> {
             }
             _ => ValueType::U32,
         };
-        let left = Converted { term: Box::new(left), conversion: convert_left };
-        let right = Converted { term: Box::new(right), conversion: convert_right };
+        let left = ConvertedOperand { term: Box::new(left), conversion: convert_left };
+        let right = ConvertedOperand { term: Box::new(right), conversion: convert_right };
         let action = Action::Binary { operator, left, right };
         Ok(Term { action, value_type, semantics, units, indom })
     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::Bound;
 use super::arithmetic::{binary, compare, constant, growth, is_true, negative, rescaled};
-use super::check::{Action, Converted, Term};
+use super::check::{Action, ConvertedOperand, Term};
 use super::parse::{Function, Operator};
 use crate::analysis::replay::Gaps;
 use crate::{InDom, InstanceId, Semantics, Value, ValueType};
@@ -328,7 +328,7 @@ impl Term {
     }
 }
 
-impl Converted {
+impl ConvertedOperand {
     pub(super) fn in_scale<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
         match self.conversion {
             None => Some(value),

@@ -49,7 +49,7 @@ impl NameResolver for Table {
         Some(Operand { place, desc })
     }
 
-    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<Limited>, Problem> {
+    fn limited(&mut self, name: &str, limit: &Limit) -> Result<Option<LimitedOperand>, Problem> {
         let Limit::Ids(ids) = limit else { return Ok(None) };
         Ok(self.metric(name).map(|operand| (operand, Some(ids.clone()))))
     }

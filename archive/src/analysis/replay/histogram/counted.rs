@@ -28,7 +28,7 @@
 
 use crate::analysis::growth::walls::{CounterOrigin, Wall};
 use crate::analysis::replay::histogram::BucketGrowth;
-use crate::analysis::replay::lines::{Grown, Line, lines};
+use crate::analysis::replay::lines::{Line, MetricGrowth, lines};
 use crate::analysis::replay::resets::falls;
 use crate::analysis::replay::{Column, Decrease, Gaps, MetricTrack, Moment, Replay};
 use crate::scan::histogram::{Bucket, HistogramLayout};
@@ -184,14 +184,19 @@ impl HistogramLines {
         counted
     }
 
-    fn grown(&self, replay: &Replay<'_>, member: Member, moments: &[Moment; 2]) -> Option<Grown> {
+    fn grown(
+        &self,
+        replay: &Replay<'_>,
+        member: Member,
+        moments: &[Moment; 2],
+    ) -> Option<MetricGrowth> {
         let track = replay.tracks.get(member.track);
         let column = track.and_then(|track| track.columns.get(member.column));
         let life = track.and_then(|track| track.lives.get(member.column).copied().flatten());
         let Some((track, (column, _))) = track.zip(column.zip(life)) else {
-            return Some(Grown::default());
+            return Some(MetricGrowth::default());
         };
-        let mut grown = Grown::default();
+        let mut grown = MetricGrowth::default();
         let [since, _] = moments;
         for line in lines(column, &self.walls, moments) {
             let zero = self.zero(replay, track, member, &line, since);

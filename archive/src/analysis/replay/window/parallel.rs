@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use super::{FIRST, MomentReader};
 use crate::Error;
-use crate::analysis::replay::seek::{Reading, Span};
+use crate::analysis::replay::seek::{SeekState, Span};
 use crate::analysis::replay::{Replay, Window};
 use crate::files::parallel;
 
@@ -117,12 +117,12 @@ impl<'a> MomentReader<'a> {
     fn answer<T, E: From<Error>>(
         &self,
         batch: Range<i128>,
-        reading: &mut Option<Reading<'a>>,
+        reading: &mut Option<SeekState<'a>>,
         work: &impl Fn(&Replay<'a>, Span) -> Result<T, E>,
     ) -> Result<Outcome<T>, E> {
         let reading = match reading {
             Some(reading) => reading,
-            None => reading.insert(Reading::new(&self.selection)?),
+            None => reading.insert(SeekState::new(&self.selection)?),
         };
         let Some(read) = self.read(batch.clone(), reading)? else { return Ok(Outcome::Whole) };
         let made = work(&read.replay, self.span(batch))?;
