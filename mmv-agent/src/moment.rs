@@ -13,6 +13,12 @@ pub(crate) struct Moment {
     pub wall: Timestamp,
 }
 
+/// Formats a time since 1970 in UTC, like `2023-11-14T22:13:20.5Z`.
+pub(crate) fn utc_text(seconds: i64, nanos: u32) -> String {
+    jiff::Timestamp::new(seconds, nanos.cast_signed())
+        .map_or_else(|_| format!("{seconds} s after 1970"), |time| time.to_string())
+}
+
 impl Moment {
     /// The start of the agent, at an unknown time.
     pub(crate) const START: Self = Self { monotonic: Duration::ZERO, wall: Timestamp::EPOCH };

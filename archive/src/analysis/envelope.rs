@@ -326,10 +326,7 @@ fn numbers_with_witnesses<'a>(
     gaps: Gaps,
 ) -> (Selection<'a>, HashMap<Pmid, HashSet<InstanceId>>) {
     let mut selection = numbers(selection, gaps);
-    let limits = match gaps {
-        Gaps::Keep => lifetime::read_witnesses(&mut selection),
-        Gaps::Join => HashMap::new(),
-    };
+    let limits = lifetime::read_witnesses(&mut selection, gaps);
     (selection, limits)
 }
 

@@ -196,7 +196,7 @@ impl<'a> ReplaySelection<'a> {
             }
         }
         if self.gaps == Gaps::Keep {
-            for (pmid, shown) in lifetime::read_witnesses(&mut self.chosen) {
+            for (pmid, shown) in lifetime::read_witnesses(&mut self.chosen, self.gaps) {
                 self.limits.entry(pmid).or_insert(shown);
             }
             programs::select_events(&mut self.chosen);

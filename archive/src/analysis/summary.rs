@@ -201,10 +201,7 @@ fn numbers_with_extremes<'a>(
     let own = selection.metrics().iter().map(|metric| metric.desc.pmid).collect();
     let mut selection = numbers(selection, gaps);
     let extremes = extremes::select(&mut selection);
-    let limits = match gaps {
-        Gaps::Keep => lifetime::read_witnesses(&mut selection),
-        Gaps::Join => HashMap::new(),
-    };
+    let limits = lifetime::read_witnesses(&mut selection, gaps);
     (selection, SummaryExtremes { own, extremes, limits })
 }
 

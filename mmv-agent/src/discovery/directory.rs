@@ -89,14 +89,6 @@ pub(crate) struct DirectoryScan {
     pub(crate) listing: Option<Listing>,
     /// Entries that may have changed since the listing; `None` for a name without an entry.
     pub(crate) touched: Vec<(OsString, Option<DirectoryEntry>)>,
-    /// Set while a listing is in progress, which the next scan continues.
-    pub(crate) is_partial: bool,
-}
-
-impl DirectoryScan {
-    pub(super) fn has_read(&self) -> bool {
-        self.listing.is_some() || !self.touched.is_empty() || self.is_partial
-    }
 }
 
 /// Delay before a directory that cannot be listed is tried again.
@@ -191,8 +183,7 @@ impl Directory {
         } else if self.is_stale {
             self.next_scan = self.next_scan.min(now + SCAN_PAUSE);
         }
-        let mut look =
-            DirectoryScan { listing, touched: Vec::new(), is_partial: self.scan.is_some() };
+        let mut look = DirectoryScan { listing, touched: Vec::new() };
         if !touched.is_empty()
             && let Some(directory) = self.open()?
         {
@@ -469,7 +460,7 @@ mod tests {
         let mut directory = Directory::new(path.to_owned(), LIMITS);
         loop {
             let look = scan(&mut directory, Duration::ZERO);
-            assert!(look.listing.is_some() || look.is_partial);
+            assert!(look.listing.is_some() || directory.is_listing());
             if let Some(listing) = look.listing {
                 return listing;
             }
@@ -481,7 +472,7 @@ mod tests {
     }
 
     fn touched(look: &DirectoryScan) -> Vec<(&str, bool)> {
-        assert_eq!((&look.listing, look.is_partial), (&None, false));
+        assert_eq!(look.listing, None);
         let names = look.touched.iter();
         let mut names: Vec<_> =
             names.map(|(name, found)| (name.to_str().unwrap(), found.is_some())).collect();
@@ -586,17 +577,18 @@ mod tests {
             fs::write(dir.path().join(number.to_string()), "").unwrap();
         }
         let mut directory = Directory::new(dir.path().to_owned(), LIMITS);
-        assert!(scan(&mut directory, Duration::ZERO).is_partial);
+        scan(&mut directory, Duration::ZERO);
+        assert!(directory.is_listing());
         fs::remove_file(dir.path().join("0")).unwrap();
         fs::write(dir.path().join("new"), "").unwrap();
         let look = scan(&mut directory, SECOND);
-        assert!(look.is_partial && look.listing.is_none());
+        assert!(directory.is_listing() && look.listing.is_none());
         let mut seen: Vec<_> = look.touched.iter().map(|(name, _)| name).collect();
         seen.sort_unstable();
         assert_eq!(seen, ["0", "new"]);
         let last = loop {
             let look = scan(&mut directory, SECOND);
-            if !look.is_partial {
+            if !directory.is_listing() {
                 break look;
             }
         };

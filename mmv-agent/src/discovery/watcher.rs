@@ -99,7 +99,9 @@ impl Watcher {
             error!(directory = %self.path().display(), %error, "cannot read the directory");
         }
         // A scan that reads nothing does not show that the directory can be read.
-        if look.as_ref().map_or(true, DirectoryScan::has_read) {
+        let has_read = self.directory.is_listing()
+            || look.as_ref().is_ok_and(|look| *look != DirectoryScan::default());
+        if look.is_err() || has_read {
             self.unreadable = look.is_err();
             self.shortage = match &look {
                 Err(error) if is_shortage(error) => {

@@ -19,6 +19,7 @@ use pcp_types::printable::is_printable;
 use pcp_types::{Pmid, Semantics, Timestamp, Units, ValueType};
 
 use crate::metadata::{Catalog, DOMAIN, OWN_CLUSTER};
+use crate::moment::utc_text;
 
 /// Time from which events are an array with 64-bit times: 2038-01-01 in UTC. 32-bit times end on
 /// 19 January; a metric has one type in an archive, and an archive may last for days.
@@ -203,7 +204,10 @@ fn put(array: &mut EventArrayBuilder, event: &Event) -> Result<(), EncodeError> 
         }
     }
     if let Some(since) = since {
-        array.parameter(pmid(SINCE), Value::String(in_utc(*since).as_bytes()))?;
+        array.parameter(
+            pmid(SINCE),
+            Value::String(utc_text(since.seconds(), since.nanoseconds()).as_bytes()),
+        )?;
     }
     Ok(())
 }
@@ -218,12 +222,6 @@ fn printable(text: &str) -> String {
         out.push(char);
     }
     out
-}
-
-/// Formats a time like `2023-11-14T22:13:20.5Z`.
-fn in_utc(timestamp: Timestamp) -> String {
-    let nanos = timestamp.as_nanos();
-    jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| at.to_string())
 }
 
 /// Item, name, type and help of each metric.

@@ -247,8 +247,14 @@ pub(crate) fn witnesses(history: &IndomHistory) -> Vec<InstanceId> {
 
 /// Has a selection read the [witnesses](witnesses) of the programs' counters of which it has some
 /// instances: one that is created counts from 0 in the last record with any value of its metric.
-/// Returns the instances that it had, by metric.
-pub(crate) fn read_witnesses(selection: &mut Selection<'_>) -> HashMap<Pmid, HashSet<InstanceId>> {
+/// Returns the instances that it had, by metric. Nothing is read in addition where gaps are joined.
+pub(crate) fn read_witnesses(
+    selection: &mut Selection<'_>,
+    gaps: Gaps,
+) -> HashMap<Pmid, HashSet<InstanceId>> {
+    if gaps == Gaps::Join {
+        return HashMap::new();
+    }
     let metadata = selection.source().metadata();
     selection.read_also(|metric| {
         let indom = indom_of_counter(metric);

@@ -7,6 +7,7 @@ use pcp_types::format_interval;
 use pcp_types::printable::{self, line};
 
 use crate::config::LogMode;
+use crate::moment::utc_text;
 
 use super::{
     FlightRecorderStatus, GroupStatus, MetricUsage, PerValue, RetainedTier, SourceStatus, Status,
@@ -14,12 +15,6 @@ use super::{
 
 /// Age of the status of files, in seconds, from which it is printed.
 const FILES_OLD: f64 = 2.0;
-
-/// Formats a time in UTC, to the second.
-fn in_utc(seconds: i64) -> String {
-    jiff::Timestamp::from_second(seconds)
-        .map_or_else(|_| format!("{seconds} s after 1970"), |at| at.to_string())
-}
 
 /// Prints a status: one JSON object, or some lines of text.
 ///
@@ -55,7 +50,7 @@ pub(crate) fn print(status: &Status, json: bool, out: &mut impl Write) -> io::Re
         status.queue_limit
     )?;
     if let Some(error) = &status.last_error {
-        writeln!(out, "last error, at {}: {}", in_utc(error.at), line(&error.what))?;
+        writeln!(out, "last error, at {}: {}", utc_text(error.at, 0), line(&error.what))?;
     }
     for warning in &status.warnings {
         writeln!(out, "warning: {}", line(warning))?;
@@ -143,7 +138,7 @@ fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
         let megabytes = kept.bytes as f64 / 1e6;
         write!(out, "kept: {} archives of {megabytes:.1} MB", kept.archives)?;
         match kept.oldest {
-            Some(oldest) => writeln!(out, ", the oldest from {}", in_utc(oldest))?,
+            Some(oldest) => writeln!(out, ", the oldest from {}", utc_text(oldest, 0))?,
             None => writeln!(out)?,
         }
     }
@@ -154,7 +149,7 @@ fn print_forecast(status: &Status, out: &mut impl Write) -> io::Result<()> {
         let megabytes = *bytes as f64 / 1e6;
         write!(out, "of them {archives} with a value each {interval}, {megabytes:.1} MB")?;
         match oldest {
-            Some(oldest) => writeln!(out, ", the oldest from {}", in_utc(*oldest))?,
+            Some(oldest) => writeln!(out, ", the oldest from {}", utc_text(*oldest, 0))?,
             None => writeln!(out)?,
         }
     }
