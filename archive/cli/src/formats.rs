@@ -43,6 +43,8 @@ pub(crate) struct Report<'a> {
     /// The text in the title of a table for people: the date of all times, which the rows lack, or
     /// nothing. `None` for a table of exact numbers with whole names.
     pub(crate) title: Option<String>,
+    /// The lines of a table that has room for no more; panels beyond are left out.
+    pub(crate) max_lines: Option<usize>,
     /// Events, which are printed between the rows of a table.
     pub(crate) events: Vec<(Timestamp, String)>,
 }
@@ -61,6 +63,13 @@ pub(crate) struct Writer<'a> {
     blocks: Option<table::Blocks>,
     format: Format,
     values: u64,
+}
+
+/// What was written.
+pub(crate) struct Written {
+    pub(crate) values: u64,
+    /// The places of the columns for which there was no room.
+    pub(crate) left_out: Vec<usize>,
 }
 
 /// Samples as text, or as the rows of a table.
@@ -152,12 +161,13 @@ impl<'a> Writer<'a> {
         )
     }
 
-    /// Writes the remaining rows; returns the number of values.
-    pub(crate) fn finish(mut self) -> Result<u64, Failure> {
+    /// Writes the remaining rows.
+    pub(crate) fn finish(mut self) -> Result<Written, Failure> {
+        let mut left_out = Vec::new();
         if let Some(blocks) = self.blocks {
-            blocks.finish(&mut self.out)?;
+            left_out = blocks.finish(&mut self.out)?;
         }
         self.out.finish()?;
-        Ok(self.values)
+        Ok(Written { values: self.values, left_out })
     }
 }

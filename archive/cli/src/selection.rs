@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 use pcp_archive::replay::expression::definitions;
 use pcp_archive::replay::{self, Expression, Replay};
 use pcp_archive::salvage::Loss;
-use pcp_archive::scan::{MetricLabels, Selection, Selector, select_instances};
+use pcp_archive::scan::{MetricLabels, Selection, Selector, is_extreme, select_instances};
 use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
 use pcp_types::names::selects;
 
@@ -17,6 +17,7 @@ use crate::Failure;
 use crate::left_out::check_whole_set;
 use crate::order;
 use crate::text::{first_of, shown_path, warn};
+use crate::time::Zone;
 
 /// The most names that are proposed for one that does not exist.
 const MAX_SIMILAR: usize = 3;
@@ -151,34 +152,22 @@ pub(crate) fn warn_of_unknown_instances(
     unknown.len()
 }
 
-/// The most branches that a message lists.
-const MAX_BRANCHES: usize = 5;
-
-/// Returns a message with the branches of an archive that can be named, programs first.
-fn choices(metadata: &Metadata) -> String {
-    let names: Vec<&str> = metadata.subtree("").map(|(name, _)| name).collect();
-    let is_machinery = |name: &&str| order::is_unnamed_machinery(name, &[]);
-    let (others, mut first): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_machinery);
-    first.extend(others);
-    let mut branches: Vec<&str> = first.into_iter().map(order::branch).collect();
-    branches.dedup();
-    let branches = first_of(&branches, MAX_BRANCHES);
-    format!("name metrics or a branch of them; this archive has {branches}")
-}
-
-/// Selects metrics by name and derives others; warns of names that the archive
-/// does not have.
+/// Selects metrics by name and derives others, all metrics without names and expressions; warns of
+/// names that the archive does not have.
 ///
 /// # Errors
 ///
-/// If there are neither names nor expressions, with branches that can be named.
+/// [`Failure::NoData`] if no metric is selected, those of the definitions and expressions.
 pub(crate) fn select_with_derived<'a>(
     mut selection: replay::ReplaySelection<'a>,
     names: &[String],
     expressions: &[String],
 ) -> Result<replay::ReplaySelection<'a>, Failure> {
     if names.is_empty() && expressions.is_empty() {
-        return Err(Failure::Usage(choices(selection.metadata())));
+        selection.select("");
+        // They are the extremes of their gauges.
+        let metadata = selection.metadata();
+        selection.retain(|metric| !is_extreme(metric, metadata));
     }
     let (files, expressions): (Vec<_>, Vec<_>) =
         expressions.iter().partition(|text| is_definition_file(text));
@@ -208,6 +197,13 @@ pub(crate) fn select_with_derived<'a>(
         return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
     }
     Ok(selection)
+}
+
+/// Returns whether a text names one metric or histogram, with labels or without, not a branch.
+pub(crate) fn is_whole_name(text: &str, metadata: &Metadata) -> bool {
+    let name = text.split('{').next().unwrap_or(text);
+    let is_metric = |name: &str| metadata.metric_by_name(name).is_some();
+    is_metric(name) || is_metric(&format!("{name}.bucket"))
 }
 
 /// Removes the metrics of the agent and of pmcd that no name selects but that of a branch, a pattern
@@ -270,17 +266,19 @@ pub(crate) fn check_complete(replay: &Replay<'_>, archives: &ArchiveSet) -> Resu
     if replay.lost().is_empty() { Ok(()) } else { Err(Failure::Lost) }
 }
 
-pub(crate) fn warn_of_losses(replay: &Replay<'_>) {
+pub(crate) fn warn_of_losses(replay: &Replay<'_>, zone: &Zone) {
     if replay.backward_records() > 0 {
         let count = replay.backward_records();
         warn(&format_args!("{count} records with decreasing timestamps are ignored"));
     }
-    replay.lost().iter().for_each(warn_of_loss);
+    replay.lost().iter().for_each(|lost| warn_of_loss(lost, zone));
 }
 
 /// Warns of a part of a file that has no usable records.
-pub(crate) fn warn_of_loss(lost: &Loss) {
-    let between = match (lost.after, lost.before) {
+pub(crate) fn warn_of_loss(lost: &Loss, zone: &Zone) {
+    let after = lost.after.map(|at| zone.date_time(at));
+    let before = lost.before.map(|at| zone.date_time(at));
+    let between = match (after, before) {
         (Some(after), Some(before)) => format!(" between {after} and {before}"),
         (Some(after), None) => format!(" after {after}"),
         (None, Some(before)) => format!(" before {before}"),

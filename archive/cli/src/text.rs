@@ -8,7 +8,7 @@ pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod value;
 
-pub(crate) use lists::{broken, first_of};
+pub(crate) use lists::{broken, first_of, no_room_for};
 pub(crate) use natural_order::natural_order;
 pub(crate) use output::{
     Output, Printed, capture, output_height, output_width, shown, shown_bytes, shown_path,

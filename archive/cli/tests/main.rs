@@ -30,6 +30,7 @@ mod dump_options;
 mod events;
 mod explain;
 mod expressions_document;
+mod first_answers;
 mod follow;
 mod histograms;
 mod labelled_histograms;

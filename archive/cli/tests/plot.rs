@@ -9,6 +9,7 @@ use pcp_archive::raw::event::EventArrayBuilder;
 use tempfile::TempDir;
 use test_archives::{Builder, Cell, at, scratch};
 
+use crate::incident;
 use crate::program::{self, run_on};
 use crate::programs;
 
@@ -153,18 +154,20 @@ fn a_branch_has_as_many_charts_as_fit() {
 }
 
 #[test]
-fn without_a_metric_the_branches_are_named() {
-    let (_directory, base) = programs::shop(true);
-    for command in ["report", "plot"] {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
-        let output = program.arg(command).arg(&base).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert!(
-            text.contains("name metrics or a branch of them; this archive has mmv.shop"),
-            "{text}"
-        );
+fn without_a_metric_each_program_has_charts_on_one_screen() {
+    let (_directory, base) = incident::jobs_among_others();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    program.arg("plot").arg(&base).args(["--width", "80", "-Z", "UTC"]).env_remove("LINES");
+    let output = program.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("mmv.api, mmv.billing, mmv.jobs"), "{text}");
+    assert!(lines.len() <= 50, "{text}");
+    for chart in ["mmv.api.requests", "mmv.billing.requests", "mmv.jobs.latency"] {
+        assert!(lines.iter().any(|line| line.starts_with(chart)), "{chart}: {text}");
     }
+    assert!(text.contains("no room for"), "{text}");
+    assert!(!text.contains("mmv.agent"), "{text}");
 }
 
 #[test]

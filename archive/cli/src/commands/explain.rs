@@ -152,7 +152,7 @@ impl Arguments {
             );
             return Err(Failure::NoData(reason));
         }
-        report.content.explanation.lost.iter().for_each(warn_of_loss);
+        report.content.explanation.lost.iter().for_each(|lost| warn_of_loss(lost, &report.zone));
         let mut out = Output::new();
         if self.json {
             out.json_line(&report.content.document(limit))?;

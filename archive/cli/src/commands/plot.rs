@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use mmv_chart::Line;
 use pcp_archive::envelope::Options;
 use pcp_archive::internal::programs::for_each_event;
@@ -24,10 +24,12 @@ use pcp_types::parse_interval;
 use crate::columns::{Choice, cell, error_columns, sort_columns};
 use crate::image::{Image, ImageError, Mark, Panel};
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
+use crate::order::branch;
 use crate::selection::{
-    check_complete, is_definition_file, leave_out_machinery, select_with_derived, warn_of_losses,
+    check_complete, is_definition_file, is_whole_name, leave_out_machinery, select_with_derived,
+    warn_of_losses,
 };
-use crate::text::{Output, first_of, output_height, shown, shown_path};
+use crate::text::{Output, no_room_for, output_height, shown, shown_path};
 use crate::time::{SpanOptions, Window, Zone, ZoneOptions};
 use crate::{Failure, columns, output_file};
 use lines::LineCount;
@@ -37,9 +39,6 @@ const MAX_SAMPLES: u128 = 800;
 
 /// The maximum number of columns of a heat map without a given interval.
 const MAX_INTERVALS: u128 = 200;
-
-/// The most metrics without room that are named.
-const MAX_LEFT_OUT: usize = 4;
 
 /// The quantiles of histograms that are plotted by default.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
@@ -279,19 +278,19 @@ impl Arguments {
         let used_metrics = selection.used_metrics();
         let span = window.start..=window.end;
         let mut moments = selection.clone().window(span, sampling.step, sampling.step)?;
-        warn_of_losses(moments.replay());
+        warn_of_losses(moments.replay(), &zone);
         let was_whole = moments.is_whole();
         let clock = Clock::new(zone, window);
         let read = PlotSource { selection: &selection, moments: &mut moments, window };
         let panels = self.panels(source, read, sampling, &clock)?;
         let replay = moments.replay();
         if moments.is_whole() && !was_whole {
-            warn_of_losses(replay);
+            warn_of_losses(replay, &clock.zone);
         }
         let (mut panels, note) = self.fitting(panels, source, size);
         mark_restarts(&mut panels, source, &used_metrics, window, &clock)?;
         panels.iter_mut().for_each(make_printable);
-        let caption = Caption { note, ..self.caption(source, window, clock) };
+        let caption = Caption { note, ..self.caption(source, window, clock, &panels) };
         output(&caption, &panels, size)?;
         check_complete(replay, &archives)
     }
@@ -408,16 +407,14 @@ impl Arguments {
         // Constants come last.
         panels.sort_by_key(|panel| panel.heat.is_empty() && panel.lines.iter().all(is_constant));
         let metadata = source.metadata();
-        let is_whole_name = |name: &String| {
-            metadata.metric_by_name(name.split('{').next().unwrap_or(name)).is_some()
-                || metadata.metric_by_name(&format!("{name}.bucket")).is_some()
-        };
-        if self.metrics.iter().all(is_whole_name) {
+        let has_names = !self.metrics.is_empty() || !self.expressions.is_empty();
+        if has_names && self.metrics.iter().all(|name| is_whole_name(name, metadata)) {
             return (panels, String::new());
         }
         if self.output.is_none() {
             panels = first_instances_first(panels);
         }
+        take_programs_in_turn(&mut panels);
         let room = match self.output {
             Some(_) => Image::max_panels(size),
             None => terminal::max_charts(output_height()),
@@ -431,9 +428,7 @@ impl Arguments {
             return (panels, String::new());
         }
         left_out.dedup();
-        let names = first_of(&left_out, MAX_LEFT_OUT);
-        let note = format!("no room for {names}: name them to see them");
-        (panels, shown(&note).into_owned())
+        (panels, shown(&no_room_for(&left_out)).into_owned())
     }
 
     /// Returns the interval between samples: unless it is given, that of logged values, or a longer
@@ -459,12 +454,19 @@ impl Arguments {
         Ok(Sampling { step, rates: !self.display.no_rate, has_several })
     }
 
-    fn caption(&self, source: Source<'_>, window: Window, clock: Clock) -> Caption {
+    fn caption(
+        &self,
+        source: Source<'_>,
+        window: Window,
+        clock: Clock,
+        panels: &[Panel],
+    ) -> Caption {
         let period = clock.zone.period(&(window.start..=window.end));
         let subtitle = format!("{}, {period}", source.label().hostname);
         let expressions = self.expressions.iter().filter(|text| !is_definition_file(text));
         let titles: Vec<&str> =
             self.metrics.iter().chain(expressions).map(String::as_str).collect();
+        let titles = if titles.is_empty() { branches(panels) } else { titles };
         let title = shown(&titles.join(", ")).into_owned();
         Caption { title, subtitle: shown(&subtitle).into_owned(), clock, note: String::new() }
     }
@@ -569,6 +571,29 @@ fn first_instances_first(panels: Vec<Panel>) -> Vec<Panel> {
         .partition(|panel| !panel.is_histogram || seen.insert(panel.metrics.clone()));
     first.extend(others);
     first
+}
+
+/// Puts the first panel of each program before the second of any.
+fn take_programs_in_turn(panels: &mut [Panel]) {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    let turns = panels.iter().map(|panel| {
+        let program = panel.metrics.first().map_or("", |name| branch(name));
+        let count = counts.entry(program.to_owned()).or_default();
+        *count += 1;
+        *count
+    });
+    let turns: Vec<usize> = turns.collect();
+    let mut turns = turns.into_iter();
+    panels.sort_by_cached_key(|_| turns.next());
+}
+
+/// Returns the branches of the metrics of panels.
+fn branches(panels: &[Panel]) -> Vec<&str> {
+    let names = panels.iter().flat_map(|panel| &panel.metrics);
+    let mut branches: Vec<&str> = names.map(|name| branch(name)).collect();
+    let mut seen = HashSet::new();
+    branches.retain(|branch| seen.insert(*branch));
+    branches
 }
 
 /// Returns how far, on average, the values of a panel's first line are above the lowest quarter of

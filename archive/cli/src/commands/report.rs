@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use mmv_chart::axis::time_step;
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::replay::{Decrease, Expression, Gaps, Replay, ReplaySelection, SelectedMetric};
-use pcp_archive::{Pmid, Source, Timestamp};
+use pcp_archive::{Metadata, Pmid, Source, Timestamp};
 use pcp_types::parse_interval;
 
 use crate::columns::sort_columns;
@@ -25,8 +25,11 @@ use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
-use crate::selection::{check_complete, leave_out_machinery, select_with_derived, warn_of_losses};
-use crate::text::{shown, shown_path, terminal_height, warn};
+use crate::order::{branch, histogram_name};
+use crate::selection::{
+    check_complete, is_whole_name, leave_out_machinery, select_with_derived, warn_of_losses,
+};
+use crate::text::{no_room_for, output_height, shown, shown_path, terminal_height, warn};
 use crate::time::{Frame, Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns, time};
 use samples::{Request, SampleTimes, Samples};
@@ -45,6 +48,13 @@ const MAX_SEARCHED: usize = 100_000;
 const DEFAULT_ROWS: usize = 20;
 /// Lines of a terminal beside the rows: title, head and rule, the note and the next prompt.
 const HEAD_ROWS: usize = 8;
+/// Lines of a screen for what is said before and after a table, and for the next prompt.
+const NOTE_LINES: usize = 5;
+/// The most programs that have a panel each in a report without names, the lines of its head, and
+/// its fewest rows.
+const MAX_PANELS: usize = 3;
+const PANEL_HEAD: usize = 6;
+const MIN_PANEL_ROWS: usize = 4;
 /// The fewest rows of a report without given times, on the smallest terminals.
 const MIN_ROWS: usize = 10;
 /// The length of a report without given times.
@@ -222,11 +232,11 @@ impl Arguments {
         let request = self.request(window, step, &frame, &selection)?;
         let mut samples = Samples::new(selection.clone(), &request)?;
         let replay = samples.replay();
-        warn_of_losses(replay);
+        warn_of_losses(replay, &zone);
         let mut columns = self.columns(source, replay)?;
         if columns.is_empty() {
             check_whole_set(&archives)?;
-            return Err(no_values(source, &used_metrics, &frame, &request));
+            return Err(no_values(source, &used_metrics, &request));
         }
         if let Some(top) = self.top {
             let left_out =
@@ -242,18 +252,32 @@ impl Arguments {
         let metadata = source.metadata();
         let events = self.events(source, &used_metrics, window)?;
         let title = self.title(window, &zone);
-        let report =
-            Report { metadata, pmids, columns, zone, places, precision, width, title, events };
+        let max_lines = self.max_lines(metadata);
+        let report = Report {
+            metadata,
+            pmids,
+            columns,
+            zone,
+            places,
+            precision,
+            width,
+            title,
+            max_lines,
+            events,
+        };
+        let names = names_of(&report.columns, metadata, replay);
         let mut writer = Writer::begin(report, self.format.format());
         samples.write(&request, &mut writer)?;
-        let values = writer.finish()?;
+        let written = writer.finish()?;
         check_complete(samples.replay(), &archives)?;
-        if values == 0 {
-            return Err(no_values(source, &used_metrics, &frame, &request));
+        if written.values == 0 {
+            return Err(no_values(source, &used_metrics, &request));
+        }
+        if !written.left_out.is_empty() {
+            warn(&no_room_for(&left_out(&names, &written.left_out)));
         }
         if !self.fail_if.is_empty() {
-            let zone = Zone::new(frame.zone.clone());
-            conditions::check(conditions, &self.fail_if, &request, &zone)?;
+            conditions::check(conditions, &self.fail_if, &request, &request.zone)?;
         }
         Ok(())
     }
@@ -333,6 +357,34 @@ impl Arguments {
         Some(if is_one_day { first } else { String::new() })
     }
 
+    fn has_no_names(&self) -> bool {
+        self.metrics.is_empty() && self.expressions.is_empty()
+    }
+
+    /// Returns whether the times of the rows, or the window, are given.
+    fn has_times(&self) -> bool {
+        let WindowOptions { span, align, origin } = &self.window;
+        let has_rows = !self.at.is_empty() || self.times.is_some() || self.samples.is_some();
+        let has_window = span.is_given() || align.is_some() || origin.is_some();
+        has_rows || self.rows.is_some() || has_window
+    }
+
+    /// Returns the lines that a table for people may have: those of the screen if no metric is named,
+    /// also for branches on a terminal if no time is given.
+    fn max_lines(&self, metadata: &Metadata) -> Option<usize> {
+        if !self.is_scaled() {
+            return None;
+        }
+        let height = if self.has_no_names() {
+            output_height()
+        } else {
+            let is_branch = |name: &String| !is_whole_name(name, metadata);
+            let is_limited = self.metrics.iter().any(is_branch) && !self.has_times();
+            terminal_height().filter(|_| is_limited)?
+        };
+        Some(height.saturating_sub(NOTE_LINES).max(MIN_ROWS))
+    }
+
     /// Returns whether histograms are reported as such, not as the metrics that they consist of:
     /// unless these are asked for, or the output is to be that of PCP's programs.
     fn shows_histograms(&self) -> bool {
@@ -363,6 +415,10 @@ impl Arguments {
         let mut columns = columns::columns(source.metadata(), replay, &choice);
         if self.is_for_people() {
             sort_columns(&mut columns, &self.metrics, source.metadata(), replay);
+            put_p99_next_to_rate(&mut columns, source.metadata(), replay);
+            if self.max_lines(source.metadata()).is_some() {
+                put_first_numbers_first(&mut columns, source.metadata(), replay);
+            }
         }
         Ok(columns)
     }
@@ -407,15 +463,18 @@ impl Arguments {
         metrics: &[SelectedMetric],
         frame: &Frame,
     ) -> Result<Option<(Window, Duration)>, Failure> {
-        let WindowOptions { span, align, origin } = &self.window;
-        let has_times = !self.at.is_empty() || self.times.is_some() || self.samples.is_some();
-        let has_times = has_times || self.rows.is_some();
-        let has_window = span.is_given() || align.is_some() || origin.is_some();
-        if !self.is_for_people() || has_times || has_window {
+        if !self.is_for_people() || self.has_times() {
             return Ok(None);
         }
-        let rows = terminal_height()
+        let mut rows = terminal_height()
             .map_or(DEFAULT_ROWS, |height| height.saturating_sub(HEAD_ROWS).max(MIN_ROWS));
+        if self.has_no_names() {
+            let programs: HashSet<&str> =
+                metrics.iter().map(|metric| branch(&metric.name)).collect();
+            let panels = programs.len().clamp(1, MAX_PANELS);
+            let lines = output_height().saturating_sub(HEAD_ROWS) / panels;
+            rows = rows.min(lines.saturating_sub(PANEL_HEAD).max(MIN_PANEL_ROWS));
+        }
         let all = source.end().nanos_since(source.start()).max(0).unsigned_abs();
         if all / self.step(frame)?.as_nanos() < rows as u128 {
             return Ok(None);
@@ -456,6 +515,7 @@ impl Arguments {
             step,
             count: self.count(),
             rates: self.has_rates(),
+            zone: Zone::new(frame.zone.clone()),
             stepping: self.stepping,
         })
     }
@@ -542,24 +602,19 @@ fn newest(selection: &ReplaySelection<'_>, frame: &Frame) -> Result<Timestamp, F
 }
 
 /// Returns the failure of a window without values, with the time of the last value before it.
-fn no_values(
-    source: Source<'_>,
-    metrics: &[SelectedMetric],
-    frame: &Frame,
-    request: &Request,
-) -> Failure {
-    let zone = Zone::new(frame.zone.clone());
-    let [start, end] = [frame.start, frame.end].map(|at| zone.long(at));
+fn no_values(source: Source<'_>, metrics: &[SelectedMetric], request: &Request) -> Failure {
+    let zone = &request.zone;
+    let archive = zone.period(&(source.start()..=source.end()));
     let reason = "the metrics have no values at these times";
     let first = match &request.times {
         SampleTimes::Listed(times) => times.iter().min().copied(),
         SampleTimes::Logged | SampleTimes::Regular { .. } => None,
     };
     let first = first.unwrap_or(request.window.start);
-    let last = last_value(source, metrics, first.min(frame.end));
-    let last = last.map(|at| format!(", the last value before was at {}", zone.long(at)));
+    let last = last_value(source, metrics, first.min(source.end()));
+    let last = last.map(|at| format!(", the last value before was at {}", zone.date_time(at)));
     let last = last.unwrap_or_default();
-    Failure::NoData(format!("{reason}{last}; the archive is from {start} to {end}"))
+    Failure::NoData(format!("{reason}{last}; the archive is from {archive}"))
 }
 
 /// Returns the time of the last record with a value of one of the metrics, not after a moment;
@@ -579,6 +634,77 @@ fn last_value(
         }
     }
     None
+}
+
+/// Returns the name of each column's metric, of a histogram for each of its numbers.
+fn names_of(columns: &[Column], metadata: &Metadata, replay: &Replay<'_>) -> Vec<String> {
+    let metrics: Vec<&SelectedMetric> = replay.metrics().collect();
+    let names = columns.iter().map(|column| {
+        let metric = metrics.get(column.metric);
+        let histogram = metric.and_then(|metric| histogram_name(metadata, metric));
+        histogram.unwrap_or(&column.name).to_owned()
+    });
+    names.collect()
+}
+
+/// Puts the p99 of histograms with several instances directly after their rates: together they fit
+/// into a screen.
+fn put_p99_next_to_rate(columns: &mut [Column], metadata: &Metadata, replay: &Replay<'_>) {
+    let names = names_of(columns, metadata, replay);
+    let mut begin = 0;
+    for name in names.chunk_by(|one, next| one == next).map(<[String]>::first) {
+        let Some(name) = name else { continue };
+        let len = names.iter().skip(begin).take_while(|other| *other == name).count();
+        let Some(own) = columns.get_mut(begin..begin + len) else { break };
+        begin += len;
+        let has_several =
+            own.iter().any(|column| column.instance != own.first().and_then(|one| one.instance));
+        if has_several {
+            own.sort_by_key(|column| place_in_histogram(column, name));
+        }
+    }
+}
+
+/// Returns 0 for the rate of a histogram and for other metrics, 1 for a p99, 2 for other numbers of
+/// a histogram.
+fn place_in_histogram(column: &Column, name: &str) -> usize {
+    match column.name.strip_prefix(name) {
+        Some("") | None => 0,
+        Some(".p99") => 1,
+        Some(_) => 2,
+    }
+}
+
+/// Puts the first metric of each program before the second of any, and behind all of them the numbers
+/// of histograms other than rate and p99.
+fn put_first_numbers_first(columns: &mut Vec<Column>, metadata: &Metadata, replay: &Replay<'_>) {
+    let names = names_of(columns, metadata, replay);
+    let mut seen: HashMap<String, Vec<String>> = HashMap::new();
+    let mut keyed = Vec::new();
+    for (column, name) in std::mem::take(columns).into_iter().zip(names) {
+        let of_program = seen.entry(branch(&name).to_owned()).or_default();
+        if of_program.last() != Some(&name) {
+            of_program.push(name.clone());
+        }
+        let is_secondary = place_in_histogram(&column, &name) > 1;
+        keyed.push(((is_secondary, of_program.len()), column));
+    }
+    keyed.sort_by_key(|(key, _)| *key);
+    columns.extend(keyed.into_iter().map(|(_, column)| column));
+}
+
+/// Names the metrics of columns that were left out, given by their places.
+fn left_out(names: &[String], places: &[usize]) -> Vec<String> {
+    let is_shown = |name: &String| {
+        let mut own = names.iter().enumerate().filter(|(_, other)| *other == name);
+        own.any(|(place, _)| places.binary_search(&place).is_err())
+    };
+    let mut seen = HashSet::new();
+    let left_out = places.iter().filter_map(|place| names.get(*place));
+    let left_out = left_out.filter(|name| seen.insert(*name));
+    left_out
+        .map(|name| if is_shown(name) { format!("more of {name}") } else { name.clone() })
+        .collect()
 }
 
 /// Formats a length of time after "the last": `minute`, `20 minutes`, `95 seconds`.

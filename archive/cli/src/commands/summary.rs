@@ -263,7 +263,9 @@ impl Arguments {
         let units = units.collect::<Result<Vec<_>, _>>()?;
         let (mut summaries, lost) =
             summarize_past_damage(&selection, span, decrease, self.gaps.gaps())?;
-        lost.iter().for_each(warn_of_loss);
+        for lost in &lost {
+            warn_of_loss(lost, &zone);
+        }
         for summary in &mut summaries {
             convert(summary, &units);
         }

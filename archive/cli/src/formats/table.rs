@@ -65,12 +65,14 @@ pub(crate) struct Blocks {
     events: VecDeque<Row>,
     /// Rows of a full block.
     len: usize,
+    has_values: bool,
 }
 
 impl Blocks {
     pub(crate) fn new(report: &Report<'_>) -> Self {
         let columns: Vec<&Column> = report.columns.iter().collect();
-        let table = Table::new(&columns, report.title.as_deref(), report.width);
+        let mut table = Table::new(&columns, report.title.as_deref(), report.width);
+        table.max_lines = report.max_lines;
         let events = report.events.iter().map(|(at, event)| Row {
             at: *at,
             time: report.time_text(&report.zone, *at),
@@ -78,7 +80,8 @@ impl Blocks {
             event: Some(event.clone()),
         });
         let events = events.collect();
-        Self { table, rows: Vec::new(), events, len: block_len(report.columns.len()) }
+        let len = block_len(report.columns.len());
+        Self { table, rows: Vec::new(), events, len, has_values: false }
     }
 
     /// Adds a row per sample and writes the blocks that are full; returns the
@@ -103,6 +106,7 @@ impl Blocks {
             self.rows.push(event);
         }
         let values = row.cells.iter().filter(|cell| **cell != TableCell::Missing).count() as u64;
+        self.has_values |= values > 0;
         self.rows.push(row);
         if self.rows.len() >= self.len {
             self.table.write_block(out, &self.rows)?;
@@ -117,16 +121,20 @@ impl Blocks {
         if is_passed { self.events.pop_front() } else { None }
     }
 
-    /// Writes the last block: the head alone if there is no row.
-    pub(crate) fn finish(mut self, out: &mut Output) -> Result<(), Failure> {
+    /// Writes the last block: the head alone if there is no row. A table for people without any
+    /// value is not written. Returns the places of the columns for which there was no room.
+    pub(crate) fn finish(mut self, out: &mut Output) -> Result<Vec<usize>, Failure> {
+        let is_for_people = self.table.title.is_some();
         self.rows.extend(self.events);
-        if let [row] = self.rows.as_slice()
-            && self.table.is_list(row)
-        {
-            self.table.write_list(out, row);
-            return Ok(());
+        let has_events = self.rows.iter().any(|row| row.event.is_some());
+        if is_for_people && !self.has_values && !self.table.begun && !has_events {
+            return Ok(Vec::new());
         }
-        self.table.write_block(out, &self.rows)
+        match self.rows.as_slice() {
+            [row] if self.table.is_list(row) => self.table.write_list(out, row),
+            rows => self.table.write_block(out, rows)?,
+        }
+        Ok(self.table.left_out)
     }
 }
 
@@ -147,6 +155,10 @@ pub(crate) struct Table {
     written: Vec<usize>,
     /// The head is written.
     begun: bool,
+    /// The lines that there is room for.
+    max_lines: Option<usize>,
+    /// The columns for which there is no room, ascending.
+    left_out: Vec<usize>,
 }
 
 #[derive(Default)]
@@ -241,7 +253,17 @@ impl Table {
         let columns: Vec<TableColumn> = heads.collect();
         let title = title.map(|title| common.title(title));
         let widths = vec![0; columns.len()];
-        Self { columns, title, width, widths, time_width: 0, written: Vec::new(), begun: false }
+        Self {
+            columns,
+            title,
+            width,
+            widths,
+            time_width: 0,
+            written: Vec::new(),
+            begun: false,
+            max_lines: None,
+            left_out: Vec::new(),
+        }
     }
 
     /// Returns whether the head is written.
@@ -259,7 +281,12 @@ impl Table {
         let has_new_column = self.choose_written(rows);
         let texts: Vec<Vec<String>> = rows.iter().map(|row| self.texts(row)).collect();
         self.widen(rows, &texts);
-        let panels = self.panels();
+        let mut panels = self.panels();
+        if !self.begun
+            && let Some(max_lines) = self.max_lines
+        {
+            self.leave_out_panels(&mut panels, rows.len(), max_lines);
+        }
         let continues = self.begun && panels.len() == 1 && !has_new_unit && !has_new_column;
         for panel in panels {
             if !continues {
@@ -295,6 +322,7 @@ impl Table {
                 places.zip(of_metric).filter(|(_, has_values)| **has_values || !has_any);
             written.extend(of_metric.map(|(place, _)| place));
         }
+        written.retain(|place| self.left_out.binary_search(place).is_err());
         let has_new = written != self.written;
         self.written = written;
         has_new
@@ -344,6 +372,45 @@ impl Table {
         panels.into_iter().map(places).collect()
     }
 
+    /// Removes the panels that do not fit into a number of lines, but not the first one.
+    fn leave_out_panels(&mut self, panels: &mut Vec<Vec<usize>>, rows: usize, max_lines: usize) {
+        let mut used = 0;
+        let mut fitting = 0;
+        for panel in &*panels {
+            // A rule, and the title or an empty line.
+            used += self.heading(panel).len() + 2 + rows;
+            if fitting > 0 && used > max_lines {
+                break;
+            }
+            fitting += 1;
+        }
+        self.left_out = panels.split_off(fitting).concat();
+        self.left_out.sort_unstable();
+        self.written.retain(|place| self.left_out.binary_search(place).is_err());
+    }
+
+    /// Returns the lines of the head of a panel, each with a text for each column.
+    fn heading(&self, panel: &[usize]) -> Vec<Vec<String>> {
+        let has_unit_line = self.has_unit_line();
+        let columns = chosen(&self.columns, panel);
+        let heads: Vec<Vec<String>> = columns.map(|column| column.head(has_unit_line)).collect();
+        let height = heads.iter().map(Vec::len).max().unwrap_or(0);
+        let mut lines = Vec::new();
+        for line in 0..height {
+            // Heads are aligned at their last lines.
+            let texts = heads.iter().map(|head| {
+                let number = (line + head.len()).checked_sub(height);
+                number.and_then(|number| head.get(number)).cloned().unwrap_or_default()
+            });
+            let texts = texts.collect::<Vec<_>>();
+            // A line of units or times may have nothing to say about this panel.
+            if self.title.is_none() || texts.iter().any(|text| !text.is_empty()) {
+                lines.push(texts);
+            }
+        }
+        lines
+    }
+
     /// Appends the head of a panel and the rule below it, after an empty line from
     /// the second panel on.
     fn push_heading(&mut self, out: &mut Output, panel: &[usize]) {
@@ -355,22 +422,9 @@ impl Table {
             _ => {}
         }
         self.begun = true;
-        let has_unit_line = self.has_unit_line();
-        let columns = chosen(&self.columns, panel);
-        let heads: Vec<Vec<String>> = columns.map(|column| column.head(has_unit_line)).collect();
         let widths: Vec<usize> = chosen(&self.widths, panel).copied().collect();
-        let height = heads.iter().map(Vec::len).max().unwrap_or(0);
-        for line in 0..height {
-            // Heads are aligned at their last lines.
-            let texts = heads.iter().map(|head| {
-                let number = (line + head.len()).checked_sub(height);
-                number.and_then(|number| head.get(number)).cloned().unwrap_or_default()
-            });
-            let texts = texts.collect::<Vec<_>>();
-            // A line of units or times may have nothing to say about this panel.
-            if self.title.is_none() || texts.iter().any(|text| !text.is_empty()) {
-                push_line(out, "", self.time_width, &texts, &widths);
-            }
+        for texts in self.heading(panel) {
+            push_line(out, "", self.time_width, &texts, &widths);
         }
         let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
         push_line(out, &"-".repeat(self.time_width), self.time_width, &rule, &widths);
@@ -415,7 +469,11 @@ impl Table {
     }
 
     /// Writes a row as a list, in which each number has its own unit.
-    pub(crate) fn write_list(&self, out: &mut Output, row: &Row) {
+    pub(crate) fn write_list(&mut self, out: &mut Output, row: &Row) {
+        if let Some(max_lines) = self.max_lines {
+            let room = max_lines.saturating_sub(1).max(1).min(self.written.len());
+            self.left_out = self.written.split_off(room);
+        }
         let time = row.time.as_str();
         let title = self.title.as_deref().filter(|title| !title.is_empty());
         let title = title.map_or_else(|| time.to_owned(), |title| format!("{title} {time}"));

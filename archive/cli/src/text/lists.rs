@@ -2,6 +2,9 @@
 
 use std::borrow::Borrow;
 
+/// The most metrics without room that are named.
+const MAX_LEFT_OUT: usize = 4;
+
 /// Returns the first of some texts, at most `most`, and the number of the others.
 pub(crate) fn first_of(texts: &[impl Borrow<str>], most: usize) -> String {
     let (first, others) = texts.split_at(texts.len().min(most));
@@ -10,6 +13,11 @@ pub(crate) fn first_of(texts: &[impl Borrow<str>], most: usize) -> String {
         0 => first,
         more => format!("{first} and {more} more"),
     }
+}
+
+/// Says for which metrics there is no room.
+pub(crate) fn no_room_for(names: &[String]) -> String {
+    format!("no room for {}: name them to see them", first_of(names, MAX_LEFT_OUT))
 }
 
 /// Breaks a text after separators into lines of a width, which a part without one may exceed.

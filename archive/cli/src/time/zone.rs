@@ -176,6 +176,11 @@ impl Zone {
         mmv_arguments::time::long(timestamp, &self.zone)
     }
 
+    /// Formats a date and time to the second, as `2023-11-14 22:13:20 UTC`.
+    pub(crate) fn date_time(&self, timestamp: Timestamp) -> String {
+        self.strftime(timestamp, "%F %T %Z")
+    }
+
     /// Formats a window, with the date only once if both ends are on the same day.
     pub(crate) fn period(&self, window: &RangeInclusive<Timestamp>) -> String {
         let begin = *window.start();

@@ -15,7 +15,7 @@ use pcp_archive::replay::{self, Logged, Replay, ReplaySelection, Sample};
 use crate::Failure;
 use crate::formats::Writer;
 use crate::selection::warn_of_losses;
-use crate::time::Window;
+use crate::time::{Window, Zone};
 
 pub(super) struct Request {
     pub(super) times: SampleTimes,
@@ -26,6 +26,7 @@ pub(super) struct Request {
     pub(super) count: usize,
     /// Counters are converted to rates.
     pub(super) rates: bool,
+    pub(super) zone: Zone,
     /// Counters are missing after a mark, as for PCP's programs that step through an
     /// archive.
     pub(super) stepping: bool,
@@ -169,7 +170,7 @@ fn write_window(
     let written = writer
         .write_window(window, request.step, |replay, timestamp| request.sample(replay, timestamp));
     if window.is_whole() && !was_whole {
-        warn_of_losses(window.replay());
+        warn_of_losses(window.replay(), &request.zone);
     }
     written
 }

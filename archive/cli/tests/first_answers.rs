@@ -1,0 +1,95 @@
+//! What commands answer without options: what a person would look at first, on one screen.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use test_archives::Builder;
+
+use crate::incident;
+
+/// Runs a command on a terminal of 24 lines and 80 columns; returns its output and what it says.
+fn on_terminal(arguments: &[&str], base: &Path) -> (String, String) {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    let (command, arguments) = arguments.split_first().unwrap();
+    program.arg(command).arg(base).args(arguments).args(["-Z", "UTC"]);
+    let output = program.env("LINES", "24").env("COLUMNS", "80").output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr))
+}
+
+/// A program with three endpoints and more metrics than a screen has room for.
+fn web() -> (TempDir, PathBuf) {
+    let endpoints = ["/cart", "/pay", "/search"];
+    let sums = endpoints.map(|endpoint| format!("endpoint={endpoint}"));
+    let buckets = endpoints.map(|endpoint| format!("endpoint={endpoint},bucket=4096..6143"));
+    let mut builder = Builder::named("web")
+        .metric("mmv.web.latency.bucket", "u64 counter count")
+        .metric("mmv.web.latency.sum", "u64 counter microsec")
+        .metric("mmv.web.requests", "u64 counter count")
+        .metric("mmv.web.memory", "u64 instant byte")
+        .metric("mmv.web.queue", "u32 instant")
+        .instances("mmv.web.latency.bucket", buckets.iter().map(String::as_str))
+        .instances("mmv.web.latency.sum", sums.iter().map(String::as_str))
+        .labels("mmv.web.latency.bucket", &[("histogram", "microsec")]);
+    for second in 0..600_u64 {
+        let mut cells = vec![
+            ("mmv.web.requests".to_owned(), 30 * second),
+            ("mmv.web.memory".to_owned(), 1_000_000 + second),
+            ("mmv.web.queue".to_owned(), second % 5),
+        ];
+        for (bucket, sum) in buckets.iter().zip(&sums) {
+            cells.push((format!("mmv.web.latency.bucket[{bucket}]"), 10 * second));
+            cells.push((format!("mmv.web.latency.sum[{sum}]"), 50_000 * second));
+        }
+        builder = builder.row(second, cells);
+    }
+    builder.finish().into_parts()
+}
+
+#[test]
+fn the_first_panel_of_a_program_has_rate_and_p99_of_each_endpoint() {
+    let (_directory, base) = web();
+    let (table, note) = on_terminal(&["report", "mmv.web"], &base);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines.len() <= 22, "{table}");
+    let words: Vec<&str> = lines[1].split_whitespace().collect();
+    assert_eq!(words[..3], ["latency"; 3], "{table}");
+    assert_eq!(words[3..], ["latency.p99"; 3], "{table}");
+    assert!(!table.contains("\n\n"), "one panel: {table}");
+    assert!(note.contains("no room for mmv.web.requests, "), "{note}");
+    assert!(note.contains("more of mmv.web.latency"), "{note}");
+    assert!(note.contains("name them to see them"), "{note}");
+    let (named, note) = on_terminal(&["report", "mmv.web.latency"], &base);
+    assert!(named.contains("[/search]") && named.contains("p50"), "{named}");
+    assert!(!note.contains("no room"), "{note}");
+}
+
+#[test]
+fn a_report_without_a_name_has_the_programs_on_one_screen() {
+    let (_directory, base) = incident::jobs_among_others();
+    let (table, note) = on_terminal(&["report"], &base);
+    assert!(table.lines().count() <= 22, "{table}");
+    for program in ["api.latency", "billing.latency"] {
+        assert!(table.contains(program), "{program}: {table}");
+    }
+    assert!(table.contains(".p99") && !table.contains("agent"), "{table}");
+    assert!(note.contains("no room for"), "{note}");
+    // Where lines are no terminal's, all programs have room.
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
+    program.arg("report").arg(&base).env("COLUMNS", "80").env_remove("LINES");
+    let output = program.output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("jobs.latency") && table.lines().count() <= 50, "{table}");
+}
+
+#[test]
+fn a_window_without_values_has_a_message_and_no_rows() {
+    let (_directory, base) = incident::jobs_among_others();
+    let gone = ["report", "mmv.jobs.requests", "-S", "22:16:21", "-T", "22:16:23"];
+    let (table, note) = on_terminal(&gone, &base);
+    assert_eq!(table, "", "{note}");
+    let expected = "the metrics have no values at these times, the last value before was at \
+                    2023-11-14 22:16:19 UTC; the archive is from 2023-11-14 22:13:20 to 22:17:19 UTC";
+    assert!(note.contains(expected), "{note}");
+}
