@@ -13,6 +13,7 @@ use test_archives::{Builder, Cell};
 
 use crate::output_schema::documented;
 use crate::program::{printed_of, run_on, text};
+use crate::terminal_width::on_terminal;
 
 fn at(seconds: i64, nanos: u32) -> Timestamp {
     Timestamp::new(1_700_000_000 + seconds, nanos).unwrap()
@@ -216,6 +217,8 @@ fn successive_growth_of_a_program_is_one_line() {
         (141, "restarted", "shop", 13, Some(90)),
         grew(142, "shop", 95),
     ]);
+    let objects = printed("events", &base, &["mmv", "--json"]);
+    let objects: Vec<Json> = objects.lines().map(line).collect();
     let printed = printed("events", &base, &["mmv"]);
     let lines: Vec<&str> = printed.lines().map(|line| &line[11..]).collect();
     let expected = [
@@ -228,6 +231,45 @@ fn successive_growth_of_a_program_is_one_line() {
         "22:15:42.000  grew         file=shop  pid=11  values=95  added=5",
     ];
     assert_eq!(lines, expected);
+    let times: Vec<&Json> = objects.iter().map(|object| &object["time"]).collect();
+    assert_eq!(times.len(), expected.len(), "the same lines in JSON");
+    for (time, line) in times.iter().zip(expected) {
+        assert!(time.as_str().unwrap().contains(&line[..12]), "{time} {line}");
+    }
+    let grown = &objects[1];
+    assert_eq!((&grown["added"], &grown["times"]), (&json!(30), &json!(3)));
+    assert_eq!(grown["until"], json!("2023-11-14T22:14:39.000000000Z"));
+    assert_eq!(objects[2]["added"], Json::Null);
+}
+
+#[test]
+fn lines_of_events_fit_a_terminal() {
+    let grew = |second, values| (second, "grew", "a_program_with_a_long_name", 11, Some(values));
+    let (_directory, base) = programs_with(&[grew(10, 110), grew(11, 120), grew(12, 130)]);
+    let text = on_terminal(&base, &["events", "-Z", "UTC"], 80, None);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(lines.len() == 2 && lines[1].starts_with(&" ".repeat(25)), "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let printed = printed("events", &base, &[]);
+    assert_eq!(words, printed.split_whitespace().collect::<Vec<_>>());
+}
+
+#[test]
+fn an_escaped_byte_of_a_reason_is_escaped_once() {
+    let mut events = EventArrayBuilder::highres();
+    let record = events.record(at(1, 0), EventFlags::POINT).unwrap();
+    record.parameter(parameter(items::KIND), Value::String(b"quarantined")).unwrap();
+    record.parameter(parameter(items::FILE), Value::String(b"shop")).unwrap();
+    let reason = b"name \\x00 is not valid";
+    record.parameter(parameter(items::REASON), Value::String(reason)).unwrap();
+    let (_directory, base) = with_event_metrics(Builder::named("escaped"))
+        .metric_with(parameter(items::REASON), "mmv.agent.event.reason", "string instant")
+        .row(2, [("mmv.agent.events", Cell::from(events.finish()))])
+        .finish()
+        .into_parts();
+    let table = printed("events", &base, &[]);
+    assert!(table.contains(r#"reason="name \x00 is not valid""#), "{table}");
 }
 
 #[test]
@@ -243,8 +285,9 @@ fn json_of_an_event_names_type_program_and_process() {
     let fields: BTreeSet<&str> =
         objects[1].as_object().unwrap().keys().map(String::as_str).collect();
     let documented = documented("events --json");
-    // Of records that stand for lost ones.
-    let documented = documented.iter().map(String::as_str).filter(|field| *field != "missed");
+    // Of records that stand for lost ones, and of growth.
+    let others = ["missed", "added", "times", "until", "until_seconds"];
+    let documented = documented.iter().map(String::as_str).filter(|field| !others.contains(field));
     assert_eq!(fields, documented.collect());
 }
 

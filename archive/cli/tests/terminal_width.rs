@@ -11,6 +11,18 @@ use test_archives::Builder;
 
 /// Returns the longest line that `report` prints on a terminal of this width.
 fn longest_line(base: &Path, width: u16, columns: Option<&str>) -> usize {
+    let text = on_terminal(base, &["report", "web"], width, columns);
+    assert!(text.lines().count() > 3, "{text}");
+    text.lines().map(|line| line.trim_end().chars().count()).max().unwrap()
+}
+
+/// Returns what a command prints on a terminal of this width.
+pub(crate) fn on_terminal(
+    base: &Path,
+    arguments: &[&str],
+    width: u16,
+    columns: Option<&str>,
+) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -20,9 +32,9 @@ fn longest_line(base: &Path, width: u16, columns: Option<&str>) -> usize {
     let terminal = File::options().read(true).write(true).open(name).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     command
-        .arg("report")
+        .arg(arguments[0])
         .arg(base)
-        .arg("web")
+        .args(&arguments[1..])
         .stdout(terminal)
         .stderr(Stdio::piped())
         .env_remove("COLUMNS");
@@ -33,9 +45,7 @@ fn longest_line(base: &Path, width: u16, columns: Option<&str>) -> usize {
     let (mut master, mut bytes) = (File::from(master), Vec::new());
     // Reading ends with an error once the terminal is closed.
     let _ = master.read_to_end(&mut bytes);
-    let text = String::from_utf8(bytes).unwrap();
-    assert!(text.lines().count() > 3, "{text}");
-    text.lines().map(|line| line.trim_end().chars().count()).max().unwrap()
+    String::from_utf8(bytes).unwrap()
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! 2023-11-14 22:13:20.500  ended  file=shop  pid=4711
 //! ```
 //!
-//! A program that gets one instance after another has one line for all of them.
+//! A program that gets one instance after another has one line for all of them, also in JSON.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -24,12 +24,18 @@ use crate::Failure;
 use crate::left_out::check_whole_set;
 use crate::options::ArchiveArgument;
 use crate::selection::select_metrics;
-use crate::text::{EpochSeconds, EventJson, Output, Rfc3339, push_plain, shown, warn};
+use crate::text::{
+    EpochSeconds, EventJson, Output, Rfc3339, broken, push_plain, shown, terminal_width, warn,
+};
 use crate::time::{SpanOptions, Zone, ZoneOptions};
 use crate::walk::Walk;
 
 /// Time after which another growth of a program has a line of its own.
 const MAX_GROWTH_PAUSE: Duration = Duration::from_secs(60);
+
+/// The characters of a time, and the blanks after it.
+const TIME_WIDTH: usize = "2023-11-14 22:13:20.500".len();
+const GAP: usize = 2;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
-    /// Print JSON Lines, an object for each event, with its time in RFC 3339 and in seconds since
+    /// Print JSON Lines, an object for each line of the table, with its time in RFC 3339 and in seconds since
     /// 1970, and for those of mmv-agent type, program, pid and reason
     #[arg(long)]
     json: bool,
@@ -75,7 +81,18 @@ struct Line<'a> {
     #[serde(flatten)]
     program: Option<ProgramJson<'a>>,
     #[serde(flatten)]
+    growth: Option<GrowthJson>,
+    #[serde(flatten)]
     event: EventJson<'a>,
+}
+
+/// What is known of a program that grew, once or several times in succession.
+#[derive(Serialize)]
+struct GrowthJson {
+    added: Option<u64>,
+    times: u32,
+    until: Rfc3339,
+    until_seconds: EpochSeconds,
 }
 
 /// An event of the agent, without the metrics of its parameters.
@@ -118,6 +135,7 @@ impl Arguments {
             programs,
             has_names: names.len() > 1,
             json: self.json,
+            width: terminal_width(),
             pending: VecDeque::new(),
             values: HashMap::new(),
         };
@@ -173,6 +191,14 @@ struct Growth {
     values_before: Option<u64>,
 }
 
+impl Growth {
+    /// Returns the number of values that were added, from that of the values now.
+    fn added(&self, values: Option<u64>) -> Option<u64> {
+        let (values, before) = values.zip(self.values_before)?;
+        values.checked_sub(before)
+    }
+}
+
 struct Printer<'a> {
     out: Output,
     metadata: &'a Metadata,
@@ -182,6 +208,8 @@ struct Printer<'a> {
     /// Events of several metrics are printed.
     has_names: bool,
     json: bool,
+    /// Of a terminal, on which lines are folded.
+    width: Option<usize>,
     /// The first growth that may continue, and all lines after it.
     pending: VecDeque<PendingLine>,
     /// The latest number of values of each program.
@@ -206,25 +234,8 @@ impl Printer<'_> {
                 continue;
             }
             count += 1;
-            if self.json {
-                let program = event.map(|event| ProgramJson {
-                    kind: event.kind,
-                    program: event.file,
-                    pid: event.pid,
-                    reason: event.reason,
-                });
-                let at = record.timestamp();
-                self.out.json_line(&Line {
-                    time: Rfc3339(at),
-                    seconds: EpochSeconds(at),
-                    metric: name,
-                    program,
-                    event: EventJson::new(record, Some(self.metadata)),
-                })?;
-            } else {
-                self.add_line(name, record, event.as_ref());
-                self.print_complete()?;
-            }
+            self.add_line(name, record, event.as_ref())?;
+            self.print_complete()?;
         }
         Ok(count)
     }
@@ -239,7 +250,12 @@ impl Printer<'_> {
     }
 
     /// Adds the line of an event, or its growth to that of its program.
-    fn add_line(&mut self, name: &str, record: EventRecord<'_>, event: Option<&ProgramEvent<'_>>) {
+    fn add_line(
+        &mut self,
+        name: &str,
+        record: EventRecord<'_>,
+        event: Option<&ProgramEvent<'_>>,
+    ) -> Result<(), Failure> {
         let at = record.timestamp();
         let program = event.and_then(|event| event.file);
         let grows = event.is_some_and(|event| event.kind == "grew" && event.reason.is_none());
@@ -255,9 +271,9 @@ impl Printer<'_> {
             values_before = self.values.insert(program.to_owned(), values);
         }
         let Some(program) = program.filter(|_| grows) else {
-            let text = self.line(name, record, None);
+            let text = self.text(name, record, event, None)?;
             self.pending.push_back(PendingLine { text, growth: None });
-            return;
+            return Ok(());
         };
         let is_earlier = |line: &PendingLine| {
             line.growth.as_ref().is_some_and(|growth| growth.program == program)
@@ -273,12 +289,13 @@ impl Printer<'_> {
         });
         growth.last = at;
         growth.times += 1;
-        let text = self.line(name, record, Some(&growth));
+        let text = self.text(name, record, event, Some(&growth))?;
         let line = PendingLine { text, growth: Some(growth) };
         match place.and_then(|place| self.pending.get_mut(place)) {
             Some(earlier) => *earlier = line,
             None => self.pending.push_back(line),
         }
+        Ok(())
     }
 
     /// Prints the lines before the first growth that may continue.
@@ -289,6 +306,42 @@ impl Printer<'_> {
             self.out.spill()?;
         }
         Ok(())
+    }
+
+    /// Formats an event as a line of the table or of JSON.
+    fn text(
+        &self,
+        name: &str,
+        record: EventRecord<'_>,
+        event: Option<&ProgramEvent<'_>>,
+        growth: Option<&Growth>,
+    ) -> Result<String, Failure> {
+        if !self.json {
+            return Ok(self.line(name, record, growth));
+        }
+        let at = growth.map_or(record.timestamp(), |growth| growth.first);
+        let program = event.map(|event| ProgramJson {
+            kind: event.kind,
+            program: event.file,
+            pid: event.pid,
+            reason: event.reason,
+        });
+        let growth = growth.map(|growth| GrowthJson {
+            added: growth.added(event.and_then(|event| event.values)),
+            times: growth.times,
+            until: Rfc3339(growth.last),
+            until_seconds: EpochSeconds(growth.last),
+        });
+        let mut out = Output::detached();
+        out.json_line(&Line {
+            time: Rfc3339(at),
+            seconds: EpochSeconds(at),
+            metric: name,
+            program,
+            growth,
+            event: EventJson::new(record, Some(self.metadata)),
+        })?;
+        Ok(String::from_utf8_lossy(&out.text).into_owned())
     }
 
     /// Formats the time, the metric if there are several, and the parameters: the type of the event
@@ -305,9 +358,7 @@ impl Printer<'_> {
             let _ = write!(line, "  {}", record.flags());
         }
         for (pmid, value) in record.parameters() {
-            let mut text = Vec::new();
-            push_plain(&mut text, value, None);
-            let text = String::from_utf8_lossy(&text);
+            let text = parameter_text(value);
             let metric = self.metadata.metric(pmid).map(pcp_archive::Metric::display_name);
             let metric = metric.unwrap_or_else(|| pmid.to_string());
             let metric = shown(&metric);
@@ -325,8 +376,7 @@ impl Printer<'_> {
         line.truncate(line.trim_end().len());
         if let Some(growth) = growth {
             let values = ProgramEvent::from_record(record).and_then(|event| event.values);
-            let added = values.zip(growth.values_before);
-            if let Some(added) = added.and_then(|(values, before)| values.checked_sub(before)) {
+            if let Some(added) = growth.added(values) {
                 let _ = write!(line, "  added={added}");
             }
             if growth.times > 1 {
@@ -334,7 +384,34 @@ impl Printer<'_> {
                 let _ = write!(line, "  times={}  until={until}", growth.times);
             }
         }
+        if let Some(width) = self.width {
+            line = folded(&line, width);
+        }
         line.push('\n');
         line
     }
+}
+
+/// Formats the value of a parameter. The agent's texts have bytes as `\xHH` already.
+fn parameter_text(value: Value<'_>) -> String {
+    if let Value::String(bytes) = value
+        && let Ok(text) = std::str::from_utf8(bytes)
+    {
+        return shown(text).into_owned();
+    }
+    let mut text = Vec::new();
+    push_plain(&mut text, value, None);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Breaks a line at blanks to fit a width; what follows is below what comes after the time.
+fn folded(line: &str, width: usize) -> String {
+    let Some((time, rest)) = line.split_at_checked(TIME_WIDTH) else { return line.to_owned() };
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let parts = broken(rest.trim_start(), ' ', width.saturating_sub(TIME_WIDTH + GAP));
+    let parts: Vec<&str> = parts.iter().map(|part| part.trim_start()).collect();
+    let begin = " ".repeat(TIME_WIDTH + GAP);
+    format!("{time}{:GAP$}{}", "", parts.join(&format!("\n{begin}")))
 }
