@@ -134,16 +134,16 @@ fn three_commands_find_endpoint_times_and_factor_of_an_incident() {
     let slowest = latencies.iter().max_by(|a, b| number(a[p99]).total_cmp(&number(b[p99])));
     assert_eq!(slowest.expect("an endpoint")[0], "/render", "{summary}");
 
-    // When, and how much slower? The median tells the times of all jobs from those of some. That of
-    // the calm time is of all its jobs: a row has those of a second or two.
-    let summary = printed(&["summary", archive, "mmv.jobs", "--until", &clock(begin)]);
-    let latencies = endpoints(&summary, "latency");
-    let found = latencies.iter().find(|words| words[0] == "/render").expect("the endpoint");
-    let usual = number(found[column(&summary, "p50")]);
+    // When, and how much slower? The median tells the times of all jobs from those of some.
     let report = printed(&["report", archive, "mmv.jobs.latency"]);
     let medians = series(&report, "latency.p50", "[/render]");
-    let slow: Vec<f64> =
-        medians.iter().filter(|(_, value)| *value > 3.0 * usual).map(|(at, _)| *at).collect();
+    let all = medians.iter().map(|(_, value)| *value);
+    let limit = 3.0 * quantile(&mut all.collect::<Vec<f64>>(), 0.5);
+    let is_slow = |(_, value): &(f64, f64)| *value > limit;
+    let (slow, calm): (Vec<_>, Vec<_>) = medians.into_iter().partition(is_slow);
+    let slow: Vec<f64> = slow.into_iter().map(|(at, _)| at).collect();
+    let mut calm: Vec<f64> = calm.into_iter().map(|(_, value)| value).collect();
+    let usual = quantile(&mut calm, 0.5);
     let found = (slow[0], *slow.last().expect("slow seconds"));
     assert!((found.0 - begin).abs() < MAX_LATE, "{found:?} of {begin}..{end}: {report}");
     assert!((found.1 - end).abs() < MAX_LATE, "{found:?} of {begin}..{end}: {report}");

@@ -1,10 +1,11 @@
 //! What commands answer without options: what a person would look at first, on one screen.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
-use test_archives::Builder;
+use test_archives::{Builder, Cell};
 
 use crate::incident;
 
@@ -12,7 +13,7 @@ use crate::incident;
 fn on_terminal(arguments: &[&str], base: &Path) -> (String, String) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     let (command, arguments) = arguments.split_first().unwrap();
-    program.arg(command).arg(base).args(arguments).args(["-Z", "UTC"]);
+    program.arg(command).arg(base).args(arguments).env("TZ", "UTC");
     let output = program.env("LINES", "24").env("COLUMNS", "80").output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (text(output.stdout), text(output.stderr))
@@ -92,4 +93,87 @@ fn a_window_without_values_has_a_message_and_no_rows() {
     let expected = "the metrics have no values at these times, the last value before was at \
                     2023-11-14 22:16:19 UTC; the archive is from 2023-11-14 22:13:20 to 22:17:19 UTC";
     assert!(note.contains(expected), "{note}");
+}
+
+#[test]
+fn columns_of_a_summary_have_one_meaning_each() {
+    let (_directory, base) = web();
+    let (table, _) = on_terminal(&["summary", "mmv.web"], &base);
+    let cells = |begin: &str| -> Vec<&str> {
+        let line = table.lines().find(|line| line.trim_start().starts_with(begin));
+        line.unwrap_or_default().split_whitespace().collect()
+    };
+    let head = ["Rate", "Mean", "Min", "p50", "p99", "Max", "Count", "Unit"];
+    assert_eq!(cells("Rate"), head, "{table}");
+    assert_eq!(cells("/pay")[..3], ["/pay", "10", "-"], "a rate and no mean: {table}");
+    assert_eq!(cells("/pay")[7..], ["5990"], "values that were counted: {table}");
+    assert_eq!(cells("queue")[1..3], ["-", "2.00"], "a mean and no rate: {table}");
+    assert_eq!(cells("queue")[7..], ["-"], "its samples are not counts: {table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    let (table, _) = on_terminal(&["summary", "mmv.web.queue"], &base);
+    assert!(table.contains("Samples") && table.contains("  600\n"), "{table}");
+}
+
+#[test]
+fn exact_quantiles_of_a_summary_are_in_the_units_of_the_histogram() {
+    let (_directory, base) = web();
+    let (table, _) = on_terminal(&["summary", "mmv.web.latency", "--exact"], &base);
+    let line = table.lines().find(|line| line.contains("/pay")).unwrap();
+    assert!(line.contains("  5119.500  5119.500"), "{table}");
+    assert!(line.ends_with("count / sec, microsec"), "{table}");
+}
+
+#[test]
+fn a_histogram_comes_before_the_metrics_that_it_consists_of() {
+    let (_directory, base) = web();
+    let (text, _) = on_terminal(&["metrics", "mmv.web.latency"], &base);
+    assert!(
+        text.starts_with("mmv.web.latency  histogram\n    Units: microsec  Buckets: 3"),
+        "{text}"
+    );
+    assert!(text.contains("\"endpoint=/pay\"") && !text.contains("latency.sum"), "{text}");
+    let (text, _) = on_terminal(&["metrics", "mmv.web.latency", "--buckets"], &base);
+    let place = |name: &str| text.find(name).unwrap_or_else(|| panic!("{name}: {text}"));
+    let parts =
+        ["mmv.web.latency  histogram", "mmv.web.latency.bucket  PMID", "mmv.web.latency.sum  PMID"];
+    assert!(parts.map(place).is_sorted(), "{text}");
+    let (sum, _) = on_terminal(&["metrics", "mmv.web.latency.sum"], &base);
+    assert!(sum.starts_with("mmv.web.latency.sum  PMID"), "{sum}");
+    let (json, _) = on_terminal(&["metrics", "mmv.web.latency", "--json"], &base);
+    let lines = json.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let lines: Vec<serde_json::Value> = lines.collect();
+    let names: Vec<&str> = lines.iter().map(|line| line["metric"].as_str().unwrap()).collect();
+    assert_eq!(names, ["mmv.web.latency", "mmv.web.latency.bucket", "mmv.web.latency.sum"]);
+    assert_eq!((&lines[0]["type"], lines[0]["pmid"].is_null()), (&"histogram".into(), true));
+    assert_eq!(lines[0]["instances"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn follow_says_that_a_program_ended_and_waits() {
+    let directory = test_archives::scratch();
+    let events = |second, kind| incident::event(second, kind, 7);
+    let _finished = incident::with_event_metrics(Builder::in_directory(directory.path(), "ended"))
+        .metric("mmv.jobs.done", "u64 counter count")
+        .row(
+            0,
+            [("mmv.agent.events", events(0, "appeared").into()), ("mmv.jobs.done", Cell::from(1))],
+        )
+        .row(5, [("mmv.agent.events", events(5, "ended").into()), ("mmv.jobs.done", Cell::from(2))])
+        .finish();
+    let mut follow = Command::new(env!("CARGO_BIN_EXE_mmv-archive"))
+        .arg("follow")
+        .arg(directory.path().join("ended"))
+        .args(["mmv.jobs", "-Z", "UTC"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(follow.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let is_waiting = follow.try_wait().unwrap().is_none();
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+    assert!(is_waiting, "{said}");
+    let expected = "jobs ended at 2023-11-14 22:13:25 UTC; waiting until it starts again";
+    assert!(said.contains(expected), "{said}");
 }

@@ -16,15 +16,17 @@ type Limit = (&'static [&'static str], usize);
 
 /// The archive has 240 s of a program with two endpoints, five metrics and a histogram, and one
 /// metric of the agent.
-const COMMANDS: [Limit; 10] = [
+const COMMANDS: [Limit; 12] = [
     (&["info"], 30),
     (&["metrics"], 30),
     (&["events"], 10),
     (&["summary"], 30),
     (&["summary", "mmv.jobs.latency"], 10),
+    (&["report"], 50),
     (&["report", "mmv.jobs"], 100),
     (&["report", "mmv.jobs.latency"], 50),
     (&["report", "mmv.jobs.requests"], 30),
+    (&["plot"], 50),
     (&["plot", "mmv.jobs.latency"], 50),
     (&["plot", "mmv.jobs"], 100),
 ];

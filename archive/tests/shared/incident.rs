@@ -26,7 +26,7 @@ fn agent(item: u32) -> Pmid {
     Pmid::new(70, 0, item).unwrap()
 }
 
-fn event(second: u64, kind: &str, pid: u32) -> OwnedValue {
+pub(crate) fn event(second: u64, kind: &str, pid: u32) -> OwnedValue {
     let mut array = EventArrayBuilder::new();
     array.record(at(second), EventFlags::POINT).unwrap();
     array.parameter(agent(1002), Value::String(kind.as_bytes())).unwrap();
@@ -50,12 +50,11 @@ pub(crate) fn jobs_among_others() -> (TempDir, PathBuf) {
 
 /// Writes programs of which `jobs` has the incident.
 fn programs(names: &[&str]) -> (TempDir, PathBuf) {
-    let mut builder = Builder::named("jobs")
-        .metric_with(agent(1001), "mmv.agent.events", "event instant")
-        .metric_with(agent(1002), "mmv.agent.event.type", "string discrete")
-        .metric_with(agent(1003), "mmv.agent.event.file", "string discrete")
-        .metric_with(agent(1005), "mmv.agent.event.pid", "u32 discrete")
-        .metric_with(agent(101), "mmv.agent.records.written", "u64 counter count");
+    let mut builder = with_event_metrics(Builder::named("jobs")).metric_with(
+        agent(101),
+        "mmv.agent.records.written",
+        "u64 counter count",
+    );
     for name in names {
         builder = with_metrics(builder, name);
     }
@@ -80,6 +79,14 @@ fn programs(names: &[&str]) -> (TempDir, PathBuf) {
         builder = builder.row(second, cells);
     }
     builder.finish().into_parts()
+}
+
+pub(crate) fn with_event_metrics(builder: Builder) -> Builder {
+    builder
+        .metric_with(agent(1001), "mmv.agent.events", "event instant")
+        .metric_with(agent(1002), "mmv.agent.event.type", "string discrete")
+        .metric_with(agent(1003), "mmv.agent.event.file", "string discrete")
+        .metric_with(agent(1005), "mmv.agent.event.pid", "u32 discrete")
 }
 
 fn with_metrics(builder: Builder, program: &str) -> Builder {

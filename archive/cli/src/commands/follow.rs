@@ -2,7 +2,7 @@
 
 mod view;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -11,19 +11,23 @@ use clap::Args;
 use mmv_arguments::archives;
 use pcp_archive::follow::{Follower, start_of};
 use pcp_archive::internal::half_made;
+use pcp_archive::internal::programs::for_each_event;
 use pcp_archive::replay::Gaps;
 use pcp_archive::scan::Selector;
-use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp};
+use pcp_archive::{Archive, ArchiveSet, Metadata, Pmid, Source, Timestamp};
 use pcp_types::names::selects;
 use pcp_types::parse_interval;
 
 use crate::options::histograms::{DEFAULT_QUANTILES, names_buckets};
 use crate::options::{DisplayOptions, GapOptions, QuantileOptions, warn_of_unreadable};
 use crate::order::is_unnamed_machinery;
-use crate::text::{Output, warn};
+use crate::text::{Output, shown, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
 use crate::{Failure, time};
 use view::{Choice, View};
+
+/// The events after which a program has no values until another event.
+const END_EVENTS: [&str; 3] = ["ended", "vanished", "removed"];
 
 /// The end of the help.
 const EXAMPLES: &str = "\
@@ -121,6 +125,9 @@ impl Arguments {
         if !self.quantiles.quantile.is_empty() && !choice.has_histogram(follower.metadata()) {
             warn(&"none of the metrics in the archive is a histogram yet");
         }
+        if let Err(error) = warn_of_ended_programs(&follower, &choice, &zone) {
+            warn(&error);
+        }
         let mut view = View::new(&choice, zone);
         let mut out = Output::new();
         let mut remaining = self.samples.unwrap_or(u64::MAX);
@@ -189,6 +196,46 @@ impl Arguments {
         let frame = Frame { start, end, now, zone: zone.time_zone().clone() };
         Ok(time::parse_time(text, &frame)?)
     }
+}
+
+/// Warns of programs that have ended and of which no values come until they start again: those that
+/// are named, or all if all have ended.
+fn warn_of_ended_programs(
+    follower: &Follower,
+    choice: &Choice<'_>,
+    zone: &Zone,
+) -> Result<(), Failure> {
+    let archive = match Archive::open(follower.base()) {
+        Err(pcp_archive::Error::NoData { .. }) => return Ok(()),
+        archive => archive?,
+    };
+    let metadata = archive.metadata();
+    let names = metadata.subtree("").filter(|(name, _)| choice.selects(name));
+    let metrics: Vec<(&str, Pmid)> = names.map(|(name, metric)| (name, metric.desc.pmid)).collect();
+    let mut ended: BTreeMap<String, Option<(Timestamp, bool)>> = BTreeMap::new();
+    let span = archive.label().start..=archive.end();
+    for_each_event(Source::from(&archive), span, |event| {
+        let Some(file) = event.file else { return };
+        if !metrics.iter().any(|(name, pmid)| event.concerns(name, *pmid)) {
+            return;
+        }
+        if END_EVENTS.contains(&event.kind) {
+            let is_alone = metrics.iter().any(|(name, pmid)| event.is_of(name, *pmid));
+            ended.insert(file.to_owned(), Some((event.at, is_alone && !choice.names.is_empty())));
+        } else if event.boundary().is_some() {
+            ended.insert(file.to_owned(), None);
+        }
+    })?;
+    let have_all_ended = ended.values().all(Option::is_some);
+    for (file, end) in &ended {
+        if let Some((at, is_named)) = end
+            && (*is_named || have_all_ended)
+        {
+            let at = zone.date_time(*at);
+            warn(&format_args!("{} ended at {at}; waiting until it starts again", shown(file)));
+        }
+    }
+    Ok(())
 }
 
 /// Parses the metrics of the command line.

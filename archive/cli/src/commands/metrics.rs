@@ -72,7 +72,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Serialize)]
 struct MetricEntry<'a> {
     metric: &'a str,
-    pmid: String,
+    /// `None` for a histogram, which consists of several metrics.
+    pmid: Option<String>,
     #[serde(rename = "type")]
     value_type: &'static str,
     semantics: String,
@@ -188,6 +189,26 @@ impl Arguments {
         desc: &MetricDesc,
         instances: Option<&HashSet<InstanceId>>,
     ) -> Result<(), Failure> {
+        let named = SelectedMetric { name: name.to_owned(), desc: *desc };
+        let has_metrics = self.buckets || !is_shown_as_itself(&self.metrics, &named);
+        let layout = HistogramLayout::find(archive.metadata(), name, desc);
+        if let Some(layout) = layout.filter(|_| self.buckets || !has_metrics) {
+            let histogram = MetricEntry::of_histogram(archive, &layout, desc);
+            if self.json {
+                out.json_line(&histogram)?;
+            } else {
+                let buckets = instances.map_or_else(
+                    || desc.indom.map_or(0, |indom| listed(archive, indom)),
+                    HashSet::len,
+                );
+                histogram.push_histogram(&mut out.text, buckets)?;
+            }
+        }
+        let is_part = histogram_name(archive.metadata(), &named).is_some();
+        let is_named = self.metrics.iter().any(|text| text.split('{').next() == Some(name));
+        if !self.json && !has_metrics && is_part && !is_named {
+            return out.spill();
+        }
         let mut entry = MetricEntry::new(archive, name, desc);
         if let Some(shown) = instances {
             entry.instances.retain(|instance| {
@@ -197,11 +218,7 @@ impl Arguments {
         if self.json {
             return out.json_line(&entry);
         }
-        let named = SelectedMetric { name: name.to_owned(), desc: *desc };
-        let has_buckets = self.buckets || !is_shown_as_itself(&self.metrics, &named);
-        let histogram = HistogramLayout::find(archive.metadata(), name, desc);
-        let histogram = histogram.filter(|_| !has_buckets);
-        entry.push_text(&mut out.text, desc, histogram.as_ref())?;
+        entry.push_text(&mut out.text, desc)?;
         out.spill()
     }
 }
@@ -212,7 +229,7 @@ impl<'a> MetricEntry<'a> {
         let target = TextTarget::Metric(desc.pmid);
         Self {
             metric: name,
-            pmid: desc.pmid.to_string(),
+            pmid: Some(desc.pmid.to_string()),
             value_type: type_name(desc.value_type),
             semantics: desc.semantics.to_string(),
             units: units(desc.units),
@@ -224,33 +241,54 @@ impl<'a> MetricEntry<'a> {
         }
     }
 
-    /// Appends the text of a metric; that of a histogram has the number of its buckets.
-    fn push_text(
-        &self,
-        out: &mut Vec<u8>,
-        desc: &MetricDesc,
-        histogram: Option<&HistogramLayout>,
-    ) -> std::io::Result<()> {
-        write!(out, "{}  PMID: {}", shown(self.metric), self.pmid)?;
+    /// Returns a histogram, with the texts and labels of the counter of its buckets.
+    fn of_histogram(
+        archive: &'a Archive,
+        layout: &'a HistogramLayout,
+        buckets: &MetricDesc,
+    ) -> Self {
+        let indom = layout.indom();
+        Self {
+            metric: layout.name(),
+            pmid: None,
+            value_type: "histogram",
+            units: units(layout.units()),
+            indom: indom.map(|indom| indom.to_string()),
+            instances: indom.map_or_else(Vec::new, |indom| instances(archive, indom)),
+            ..Self::new(archive, layout.name(), buckets)
+        }
+    }
+
+    /// Appends the text of a histogram with this number of buckets.
+    fn push_histogram(&self, out: &mut Vec<u8>, buckets: usize) -> std::io::Result<()> {
+        write!(out, "{}  histogram", shown(self.metric))?;
+        if let Some(oneline) = self.oneline {
+            write!(out, "  [{}]", shown(oneline))?;
+        }
+        let units = if self.units.is_empty() { "none" } else { &self.units };
+        writeln!(out, "\n    Units: {units}  Buckets: {buckets} (--buckets lists them)")?;
+        self.push_details(out)
+    }
+
+    /// Appends the text of a metric.
+    fn push_text(&self, out: &mut Vec<u8>, desc: &MetricDesc) -> std::io::Result<()> {
+        write!(out, "{}  PMID: {}", shown(self.metric), desc.pmid)?;
         if let Some(oneline) = self.oneline {
             write!(out, "  [{}]", shown(oneline))?;
         }
         write!(out, "\n{}", descriptor(desc))?;
+        self.push_details(out)
+    }
+
+    /// Appends labels, help text and instances.
+    fn push_details(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
         if !self.labels.is_empty() {
             writeln!(out, "    Labels: {}", text_of(&self.labels))?;
         }
         for line in self.help.unwrap_or("").lines() {
             writeln!(out, "    | {}", shown(&line.replace('\t', " ")))?;
         }
-        if let Some(layout) = histogram {
-            let name = shown(layout.name());
-            let count = self.instances.len();
-            let units = layout.units().to_string();
-            let of = if units.is_empty() { units } else { format!(" of {units}") };
-            writeln!(out, "    histogram {name}: {count} buckets{of} (--buckets lists them)")?;
-        }
-        let listed = if histogram.is_some() { &[] } else { self.instances.as_slice() };
-        for instance in listed {
+        for instance in &self.instances {
             write!(out, "    inst [{} or \"{}\"]", instance.id, shown(&instance.name))?;
             if !instance.labels.is_empty() {
                 write!(out, " {}", text_of(&instance.labels))?;
@@ -281,6 +319,12 @@ fn metric_labels(
         }
     }
     merged
+}
+
+/// Returns the number of instances at the end of the archive.
+fn listed(archive: &Archive, indom: InDom) -> usize {
+    let listed = archive.metadata().indom_at(indom, archive.end());
+    listed.map_or(0, |instances| instances.len())
 }
 
 /// Returns the instances at the end of the archive, with their own labels.

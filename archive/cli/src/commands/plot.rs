@@ -62,7 +62,8 @@ pub(crate) struct Arguments {
     archive: ArchiveArgument,
 
     /// Metrics to plot: names, branches of the name space, or patterns such as "disk.*.read", also
-    /// with labels: "mmv.shop.requests{code=~'5..'}"
+    /// with labels: "mmv.shop.requests{code=~'5..'}" [default: the first of each program, as many as fit
+    /// on one screen]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 

@@ -4,7 +4,6 @@ mod quantiles;
 mod table;
 
 use mmv_chart::Grid;
-use pcp_types::scaled::scaled;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -476,18 +475,19 @@ impl Arguments {
         }
         for place in 0..ranks.len() {
             let counted = line.histogram.as_ref();
-            let value = counted.and_then(|counted| counted.quantiles.get(place).copied().flatten());
-            let units = counted.map_or(Units::NONE, |counted| counted.units);
-            match (value, self.precision) {
-                (Some(value), Some(_)) => grid.format(format_args!("{value:.places$}")),
-                (Some(value), None) => match counted.and_then(|one| one.converted_to.as_ref()) {
-                    Some(units) => grid.format(format_args!("{value:.places$} {units}")),
-                    None => grid.cell(|text| text.push_str(&scaled(value, units))),
-                },
-                (None, _) => grid.format(format_args!("{MISSING}")),
+            match counted.and_then(|counted| counted.quantiles.get(place).copied().flatten()) {
+                Some(value) => grid.format(format_args!("{value:.places$}")),
+                None => grid.format(format_args!("{MISSING}")),
             }
         }
-        grid.cell(|text| text.push_str(&line.units()));
+        grid.cell(|text| {
+            text.push_str(&line.units());
+            let quantiles = line.histogram.as_ref().map(CountedValues::units_text);
+            if let Some(units) = quantiles.filter(|units| !units.is_empty()) {
+                text.push_str(", ");
+                text.push_str(&units);
+            }
+        });
     }
 
     /// Writes a header and a line per instance; missing values are empty fields.
@@ -570,6 +570,11 @@ impl Line<'_> {
 
     fn instance_title(&self) -> Option<Arc<str>> {
         columns::instance_title(self.instance, self.name.as_ref())
+    }
+
+    /// Returns whether the average is a rate, as of counters and histograms.
+    fn is_rate(&self) -> bool {
+        self.histogram.is_some() || self.metric.metric.has_rates()
     }
 
     /// Returns whether a counter has rates over a small part of a window.

@@ -53,6 +53,12 @@ impl Choice<'_> {
         wanted.filter(move |name| metadata.select(name).next().is_none())
     }
 
+    /// Returns whether a metric is shown.
+    pub(super) fn selects(&self, name: &str) -> bool {
+        let is_chosen = self.metrics.iter().any(|one| names::selects(one.name(), name));
+        (is_chosen || self.metrics.is_empty()) && !self.leaves_out(name)
+    }
+
     pub(super) fn has_histogram(&self, metadata: &Metadata) -> bool {
         let pmids = metadata.metrics().iter().map(|metric| metric.desc.pmid);
         pmids.into_iter().any(|pmid| Histogram::with_part(self, pmid, metadata).is_some())

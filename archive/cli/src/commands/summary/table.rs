@@ -19,6 +19,9 @@ use crate::text::{Output, shown};
 use crate::time::{Window, Zone};
 use pcp_types::scaled::ColumnUnit;
 
+/// The unit of rates of plain counts.
+const COUNT_RATE: &str = "count/s";
+
 pub(super) struct SummaryTable<'o> {
     /// The quantiles of histograms.
     pub(super) ranks: &'o [f64],
@@ -29,6 +32,33 @@ pub(super) struct SummaryTable<'o> {
     pub(super) is_sorted: bool,
     pub(super) window: Window,
     pub(super) zone: &'o Zone,
+}
+
+/// The columns that some line has a number for.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a column")]
+struct ShownColumns {
+    /// Rates of counters and histograms.
+    rates: bool,
+    /// Means of other metrics.
+    means: bool,
+    /// The values that histograms counted.
+    counts: bool,
+    /// The samples of metrics, where no histogram has a count.
+    samples: bool,
+    extremes: bool,
+}
+
+impl ShownColumns {
+    fn of(lines: &[Line<'_>]) -> Self {
+        Self {
+            rates: lines.iter().any(Line::is_rate),
+            means: lines.iter().any(|line| !line.is_rate()),
+            counts: lines.iter().any(|line| line.histogram.is_some()),
+            samples: lines.iter().all(|line| line.histogram.is_none()),
+            extremes: lines.iter().any(|line| line.statistics.is_some()),
+        }
+    }
 }
 
 /// The units of the numbers of a metric.
@@ -79,6 +109,8 @@ impl LineUnits {
         };
         let quantiles = self.quantiles.as_ref().map_or("", ColumnUnit::title);
         let gap = if own.is_empty() || quantiles.is_empty() { "" } else { ", " };
+        // A histogram counts nothing but values.
+        let own = if own == COUNT_RATE && line.histogram.is_some() { "/s".to_owned() } else { own };
         // Numbers of parts of a count are plain.
         let own = if line.metric.units.count_scale() == 0 { own } else { String::new() };
         format!("{own}{gap}{quantiles}")
@@ -87,10 +119,10 @@ impl LineUnits {
 
 impl SummaryTable<'_> {
     pub(super) fn write(&self, out: &mut Output, lines: &[Line<'_>]) -> Result<(), Failure> {
-        let has_statistics = lines.iter().any(|line| line.statistics.is_some());
+        let shown = ShownColumns::of(lines);
         let ranks = self.ranks.iter().filter(|rank| !same_rank(**rank, 1.0));
         let ranks: Vec<f64> = ranks.copied().collect();
-        let heads = self.heads(&ranks, has_statistics);
+        let heads = self.heads(&ranks, shown);
         let mut grid = Grid::new(heads.len());
         for head in &heads {
             grid.cell(|text| text.push_str(head));
@@ -104,7 +136,7 @@ impl SummaryTable<'_> {
         } else {
             ""
         };
-        let cells = Cells { table: self, grid: &mut grid, ranks: &ranks, has_statistics };
+        let cells = Cells { table: self, grid: &mut grid, ranks: &ranks, shown };
         cells.push_lines(lines, common, is_one_branch);
         let title = self.title(common);
         out.text.extend_from_slice(format!("{title}\n").as_bytes());
@@ -129,8 +161,15 @@ impl SummaryTable<'_> {
         has_statistics || self.ranks.iter().any(|rank| same_rank(*rank, 1.0))
     }
 
-    fn heads(&self, ranks: &[f64], has_statistics: bool) -> Vec<String> {
-        let mut heads = vec![String::new(), "Mean".to_owned()];
+    fn heads(&self, ranks: &[f64], shown: ShownColumns) -> Vec<String> {
+        let has_statistics = shown.extremes;
+        let mut heads = vec![String::new()];
+        if shown.rates {
+            heads.push("Rate".to_owned());
+        }
+        if shown.means {
+            heads.push("Mean".to_owned());
+        }
         if has_statistics {
             heads.push("Min".to_owned());
         }
@@ -147,7 +186,13 @@ impl SummaryTable<'_> {
         if self.has_total {
             heads.push("Total".to_owned());
         }
-        heads.extend(["Count", "Unit"].map(str::to_owned));
+        if shown.counts {
+            heads.push("Count".to_owned());
+        }
+        if shown.samples {
+            heads.push("Samples".to_owned());
+        }
+        heads.push("Unit".to_owned());
         heads
     }
 }
@@ -157,7 +202,7 @@ struct Cells<'g, 'o> {
     grid: &'g mut Grid,
     /// The quantiles but the maximum.
     ranks: &'g [f64],
-    has_statistics: bool,
+    shown: ShownColumns,
 }
 
 impl Cells<'_, '_> {
@@ -222,7 +267,7 @@ impl Cells<'_, '_> {
 
     fn push_heading(&mut self, name: &str, units: &str) {
         self.grid.cell(|text| text.push_str(&shown(name)));
-        let heads = self.table.heads(self.ranks, self.has_statistics).len();
+        let heads = self.table.heads(self.ranks, self.shown).len();
         for _ in 2..heads {
             self.grid.cell(|_| {});
         }
@@ -235,12 +280,17 @@ impl Cells<'_, '_> {
         let mark = if line.is_short(self.table.window) { "*" } else { "" };
         self.grid.format(format_args!("{mark}{}", shown(name)));
         let average = statistics.map(|one| one.time_average).or(counted.map(|one| one.rate));
-        self.push_number(average, Some(&units.own));
+        if self.shown.rates {
+            self.push_number(average.filter(|_| line.is_rate()), Some(&units.own));
+        }
+        if self.shown.means {
+            self.push_number(average.filter(|_| !line.is_rate()), Some(&units.own));
+        }
         let quantile = |rank: f64| {
             let place = self.table.ranks.iter().position(|one| same_rank(*one, rank))?;
             counted?.quantiles.get(place).copied().flatten()
         };
-        if self.has_statistics {
+        if self.shown.extremes {
             self.push_number(statistics.map(|one| one.minimum.value), Some(&units.own));
             self.push_time(statistics, |one| one.minimum);
         }
@@ -248,11 +298,11 @@ impl Cells<'_, '_> {
             self.push_number(quantile(*rank), units.quantiles.as_ref());
         }
         match (statistics, &units.quantiles) {
-            _ if !self.table.has_maximum(self.has_statistics) => {}
+            _ if !self.table.has_maximum(self.shown.extremes) => {}
             (Some(one), _) => self.push_number(Some(one.maximum.value), Some(&units.own)),
             (None, of_quantiles) => self.push_number(quantile(1.0), of_quantiles.as_ref()),
         }
-        if self.has_statistics {
+        if self.shown.extremes {
             self.push_time(statistics, |one| one.maximum);
         }
         if self.table.has_total {
@@ -262,9 +312,14 @@ impl Cells<'_, '_> {
                 None => self.grid.format(format_args!("{MISSING}")),
             }
         }
-        match counted {
-            Some(counted) => self.grid.format(format_args!("{:.0}", counted.count)),
-            None => self.grid.format(format_args!("{}", statistics.map_or(0, |one| one.count))),
+        if self.shown.counts {
+            match counted {
+                Some(counted) => self.grid.format(format_args!("{:.0}", counted.count)),
+                None => self.grid.format(format_args!("{MISSING}")),
+            }
+        }
+        if self.shown.samples {
+            self.grid.format(format_args!("{}", statistics.map_or(0, |one| one.count)));
         }
         self.grid.cell(|text| text.push_str(&shown(title)));
     }
