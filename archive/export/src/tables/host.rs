@@ -16,7 +16,7 @@ use super::batch::{CellType, RowKey, Shape};
 use super::naming::{ColumnNames, TableKey, TableNames, folder};
 use super::table::{FileTarget, SlotKey, Table};
 use super::{Exporter, Totals, WriteError};
-use crate::mapping::{FamilyId, Kind, Role};
+use crate::mapping::{FamilyId, HISTOGRAM_LABEL, Kind, Label, Role};
 use crate::shared_values::put;
 use crate::walk::{Catalog, Change, Number, Series, SeriesId, Step, StepKind};
 
@@ -27,6 +27,8 @@ const MAX_ROWS: usize = 1 << 17;
 /// Limit on files that are open at the same time.
 const MAX_OPEN: usize = 64;
 const DAY: i64 = 86_400_000_000_000;
+/// The labels of a counter of buckets that describe the buckets.
+const BUCKET_LABELS: [&str; 3] = [HISTOGRAM_LABEL, "bucket_max", "bucket_precision"];
 /// The labels that have columns in every table.
 const COLUMNS: [&str; 3] = ["hostname", "instid", "instname"];
 /// The table and the column of all values.
@@ -483,6 +485,9 @@ fn row_key<'s>(
     let hostname = labelled.labels.iter().find(|label| &*label.name == "hostname");
     let hostname = hostname.map_or_else(|| catalog.hostname().into(), |label| label.value.clone());
     labels.retain(|label| !COLUMNS.contains(&&*label.name));
+    if bounds.is_some() {
+        add_labels_of_buckets(&mut labels, catalog.metric_labels(first.pmid));
+    }
     let name = catalog.metric(first.pmid).map(|(name, _)| name.into());
     Some(RowKey {
         hostname,
@@ -492,6 +497,17 @@ fn row_key<'s>(
         labels: labels.into(),
         bounds,
     })
+}
+
+/// Adds the labels that all buckets have, except for those that say what buckets they are.
+fn add_labels_of_buckets(labels: &mut Vec<Label>, of_buckets: &[Label]) {
+    for label in of_buckets {
+        let is_wanted = !COLUMNS.contains(&&*label.name) && !BUCKET_LABELS.contains(&&*label.name);
+        let place = labels.binary_search_by(|own| own.name.cmp(&label.name));
+        if let (true, Err(place)) = (is_wanted, place) {
+            labels.insert(place, label.clone());
+        }
+    }
 }
 
 impl Exporter {

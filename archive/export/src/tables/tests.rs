@@ -368,7 +368,7 @@ fn buckets_are_rows_with_bounds_and_labels_of_their_histogram() {
         .metric("mmv.web.latency.sum", "u64 counter microsec")
         .instances("mmv.web.latency.bucket", buckets)
         .instances("mmv.web.latency.sum", ["path=/a", "path=/b"])
-        .labels("mmv.web.latency.bucket", &[("histogram", "microsec")])
+        .labels("mmv.web.latency.bucket", &[("histogram", "microsec"), ("team", "checkout")])
         .instance_labels("mmv.web.latency.sum", paths)
         .row(
             0,
@@ -382,8 +382,8 @@ fn buckets_are_rows_with_bounds_and_labels_of_their_histogram() {
         .finish();
     place.export(place.options());
     let rows = place.rows(&format!("web_latency/{DATE}/part-a-0.parquet"));
-    let columns = ["instname", "path", "label_upper", "lower", "upper", "count"];
-    let expected = ["path=/a /a x 4.0 5.0 9", "path=/b /b - 12.0 - 8"];
+    let columns = ["instname", "path", "team", "label_upper", "lower", "upper", "count"];
+    let expected = ["path=/a /a checkout x 4.0 5.0 9", "path=/b /b checkout - 12.0 - 8"];
     assert_eq!(shown(&rows, &columns), expected);
     let rows = place.rows(&format!("web_latency_sum/{DATE}/part-a-0.parquet"));
     assert_eq!(shown(&rows, &["path", "latency_sum"]), ["/a 40", "/b 100"]);
