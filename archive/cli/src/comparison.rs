@@ -40,6 +40,12 @@ pub(crate) use {
 
 use std::fmt;
 
+/// Returns the program of a metric as events name it, `shop` of `mmv.shop.orders`; `None` of other
+/// metrics.
+pub(crate) fn program_of(metric: &str) -> Option<&str> {
+    metric.strip_prefix("mmv.")?.split('.').next()
+}
+
 /// Formats a number of a series: `p99 mmv.shop.latency[/cart]`.
 pub(crate) fn series_title(
     statistic: impl fmt::Display,

@@ -4,14 +4,15 @@
 //! the largest and most certain first. They are not called causes.
 //!
 //! 1. The metrics are read once into 480 columns: the rates of counters, the means of gauges, and of
-//!    a histogram its rate and the shares of values above its quantiles 0.5, 0.9 and 0.99
-//!    ([`tracks`]).
+//!    a histogram its rate and the shares of values above its usual quantiles 0.5, 0.9 and 0.99, or
+//!    above the middle between those and much greater ones ([`tracks`]).
 //! 2. The most significant [contrast](contrast) of each series is a change if it is significant. The
 //!    false discovery rate over all series is controlled: at most five of a hundred quiet windows
 //!    may have a change. In a series that changed, what is left without the change is searched again.
 //! 3. The series that changed are read again around the beginning and the end of the change, with one
-//!    column for each sample. An [onset](onset) is fitted, and the samples before and after it must
-//!    differ in [distribution](distribution). A few rare events do not pass this test.
+//!    column or more for each sample. An [onset](onset) is fitted, and the samples before and after it
+//!    must differ in [distribution](distribution), which a few rare events do not; too few samples for
+//!    that must be further from those before than these are from each other.
 //! 4. Changes that begin together and whose columns are [correlated](correlation) form a group.
 
 mod contrast;
@@ -34,7 +35,7 @@ use pcp_archive::{Timestamp, Units};
 
 use crate::Failure;
 use crate::comparison::{ObservedRun, Statistic, count_discoveries};
-use contrast::{Contrast, strongest_contrast};
+use contrast::Contrast;
 use correlation::strongest_correlation;
 use distribution::{distance_significance, distribution_distance};
 use onset::{Onset, fit_onset, fit_step};
@@ -46,7 +47,7 @@ use tracks::{Subject, Track};
 /// The columns of the window and of the time before it.
 pub(crate) const COLUMNS: u32 = 480;
 /// Least number of columns with a value; series with fewer are skipped.
-pub(crate) const MIN_VALUES: usize = 24;
+pub(crate) const MIN_VALUES: usize = 16;
 /// False discovery rate over all series of a window.
 const MAX_FALSE: f64 = 0.02;
 /// Limit on the series whose changes are refined.
@@ -67,12 +68,26 @@ const SEARCHED_SAMPLES: usize = 32;
 const SAME: f64 = 0.05;
 /// Limit on the probability that the samples before and after a change have one distribution.
 const MAX_ALIKE: f64 = 1e-3;
+/// Least part of an interval for a change to begin or end in it.
+const MIN_PART: f64 = 0.2;
+/// Least number of values in a change, and of those before it from which they may differ by their
+/// distance alone.
+pub(crate) const MIN_CHANGE: usize = 3;
+const MIN_APART_BEFORE: usize = 3;
+/// Least difference of the square roots of the events in such values and those expected.
+const MIN_EVENTS_ROOT: f64 = 2.5;
 /// Least number of columns from which the level before a change is computed.
 const MIN_BEFORE: usize = 16;
 /// Values near the level before, in excess of those near the level of a change, that end it.
 const MIN_RETURNED: usize = 4;
 /// Such values at the end of a series that end a change, too.
 const MIN_RETURNED_AT_END: f64 = 2.0;
+/// Number of events in a value below which values of 0 are frequent.
+const MAX_SPARSE: f64 = 6.0;
+/// Limit on the ratio of the levels of few events.
+const MAX_SPARSE_RATIO: f64 = 20.0;
+/// Limit on the evidence of a value of few events.
+const MAX_SPARSE_EVIDENCE: f64 = 4.0;
 /// Ramps of fewer columns are treated as steps.
 const MIN_RAMP: f64 = 6.0;
 /// Limit on the columns on each side of a change to which its shape is fitted.
@@ -180,6 +195,8 @@ pub(crate) struct Explanation {
     pub(crate) lost: Vec<Loss>,
     /// The number of series that were examined.
     pub(crate) series: usize,
+    /// The number of values of the series with the most.
+    pub(crate) samples: usize,
 }
 
 /// The columns of a range of time.
@@ -221,6 +238,8 @@ struct Candidate {
     /// The column up to which the level is that of this change: its end, or the beginning of the
     /// next change of the series if that is earlier.
     level_end: usize,
+    /// The column in which the next change of the series begins after its end.
+    next_begin: usize,
     /// The column in which the level before the change began, by another change of the series.
     level_before: usize,
     is_gradual: bool,
@@ -231,8 +250,18 @@ struct Candidate {
 struct BegunChange {
     candidate: Candidate,
     begin: Timestamp,
+    /// The end of the first sample that is certainly in it.
+    level_begin: Timestamp,
     /// The end of the last sample that is certainly before it.
     before_end: Timestamp,
+}
+
+/// The end of a change in samples.
+#[derive(Debug, Clone, Copy)]
+struct SampledEnd {
+    end: Timestamp,
+    /// The end of the last sample that is certainly in it.
+    level_end: Timestamp,
 }
 
 impl Candidate {
@@ -272,6 +301,9 @@ fn separate(changes: &mut [Candidate], track: &Track) {
                     change.level_before = change.level_before.max(column_of(boundary));
                 }
             }
+            if end + MIN_APART <= other_begin {
+                change.next_begin = change.next_begin.min(column_of(other_begin));
+            }
             if begin + MIN_APART <= other_begin && other_begin < end {
                 change.level_end = change.level_end.min(column_of(other_begin));
                 if end < other_end + MIN_APART {
@@ -304,7 +336,7 @@ pub(crate) fn explain(
     }
     appeared.sort_by_key(|appeared| appeared.time);
     let unmeasured = unmeasured(history, &run, &grid, window_start)?;
-    let (candidates, series) = find_candidates(&run, first);
+    let Found { candidates, series, samples } = find_candidates(&run, first);
     let lost = std::mem::take(&mut run.lost);
     let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
     changes.extend(loops.into_iter().map(|change| (change, Track::default())));
@@ -312,20 +344,30 @@ pub(crate) fn explain(
     put_largest_of_series_first(&mut changes);
     keep_one_of_histograms(&mut changes, &grid);
     let changes = group(changes, &grid);
-    Ok(Explanation { changes, appeared, unmeasured, lost, series })
+    Ok(Explanation { changes, appeared, unmeasured, lost, series, samples })
 }
 
-/// Returns the significant changes, and the number of series.
-fn find_candidates(run: &ObservedRun, first: usize) -> (Vec<Candidate>, usize) {
+/// What is found in columns.
+struct Found {
+    candidates: Vec<Candidate>,
+    /// The number of series, and of the values of the one with the most.
+    series: usize,
+    samples: usize,
+}
+
+/// Returns the significant changes.
+fn find_candidates(run: &ObservedRun, first: usize) -> Found {
     let mut found = Vec::new();
     let mut series = 0;
+    let mut samples = 0;
     for subject in Subject::all(run, first) {
         let track = subject.track(run);
         if track.values.len() < MIN_VALUES {
             continue;
         }
         series += 1;
-        if let Some(contrast) = strongest_contrast(&track.values, track.place(first)) {
+        samples = samples.max(track.values.len());
+        if let Some(contrast) = track.strongest_contrast(first) {
             found.push((subject, contrast));
         }
     }
@@ -340,7 +382,7 @@ fn find_candidates(run: &ObservedRun, first: usize) -> (Vec<Candidate>, usize) {
         candidates.extend(changes_of_series(&subject, track, contrast, (first, limit)));
     }
     candidates.retain(|candidate| candidate.begin >= first.saturating_sub(2) as f64);
-    (candidates, series)
+    Found { candidates, series, samples }
 }
 
 /// Returns a change of a series, and further ones in what is left without it, with a significance up
@@ -366,12 +408,11 @@ fn changes_of_series(
         if all.len() == MAX_CHANGES_OF_SERIES || end <= begin {
             break;
         }
-        track.columns.drain(begin..end);
-        track.values.drain(begin..end);
+        track.remove(begin..end);
         if track.values.len() < MIN_VALUES {
             break;
         }
-        match strongest_contrast(&track.values, track.place(first)) {
+        match track.strongest_contrast(first) {
             // At the place of the former change it is what that has left.
             Some(next)
                 if next.significance <= limit && next.place.abs_diff(begin) > next.width / 2 =>
@@ -393,13 +434,13 @@ fn change_within(candidate: &Candidate, limit: f64) -> Option<Candidate> {
     }
     let mut since = track.clone();
     let begin = since.place(*begin as usize);
-    since.columns.drain(..begin);
-    since.values.drain(..begin);
-    let changed = since.values.get(..since.place(*end))?;
-    if changed.len() < MIN_VALUES {
+    since.remove(0..begin);
+    let mut changed = since.clone();
+    changed.remove(since.place(*end)..since.values.len());
+    if changed.values.len() < MIN_VALUES {
         return None;
     }
-    let contrast = strongest_contrast(changed, 0).filter(|found| found.significance <= limit)?;
+    let contrast = changed.strongest_contrast(0).filter(|found| found.significance <= limit)?;
     Some(shape(subject.clone(), since, contrast))
 }
 
@@ -407,7 +448,7 @@ fn change_within(candidate: &Candidate, limit: f64) -> Option<Candidate> {
 fn shape(subject: Subject, track: Track, contrast: Contrast) -> Candidate {
     let values = &track.values;
     let Contrast { place, width, .. } = contrast;
-    let end = return_to_before(values, place, width);
+    let end = return_to_before(&track, place, width);
     let fitted_first = contrast.first.saturating_sub((2 * width).clamp(MIN_BEFORE, MAX_FITTED));
     let fitted_after = (place + (2 * width).clamp(MIN_BEFORE, MAX_FITTED)).min(end);
     let fitted = values.get(fitted_first..fitted_after).unwrap_or_default();
@@ -429,28 +470,34 @@ fn shape(subject: Subject, track: Track, contrast: Contrast) -> Candidate {
         Some(last) if subject.is_interval() => column_of(last) + 1,
         _ => column_of(end),
     };
-    Candidate { subject, track, contrast, begin, end, level_end: end, level_before: 0, is_gradual }
+    Candidate {
+        subject,
+        track,
+        contrast,
+        begin,
+        end,
+        level_end: end,
+        next_begin: usize::MAX,
+        level_before: 0,
+        is_gradual,
+    }
 }
 
 /// Returns the place at which a change ends, or the number of values. Until then the values are
 /// nearer to those of the change than to those before it, by the largest cumulative sum; the sum
 /// has to fall far enough (E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954)).
-fn return_to_before(values: &[f64], place: usize, width: usize) -> usize {
-    let mean = |range: Range<usize>| {
-        let range = values.get(range).unwrap_or_default();
-        range.iter().sum::<f64>() / range.len() as f64
-    };
-    let before = mean(place - width..place);
-    let during = mean(place..place + width);
-    let middle = f64::midpoint(before, during);
-    // That of a value at the level before is -1. Larger ones do not count more.
-    let evidence = |value: f64| ((value - middle) / (during - middle)).clamp(-1.0, 1.0);
+fn return_to_before(track: &Track, place: usize, width: usize) -> usize {
+    let values = &track.values;
+    let before = mean(values.get(place - width..place).unwrap_or_default());
+    let during = mean(values.get(place..place + width).unwrap_or_default());
+    let quantum = mean(track.quanta.get(place - width..place + width).unwrap_or_default());
+    let evidence = Evidence::new(before, during, quantum);
     let returned = width.max(MIN_RETURNED) as f64;
     let mut sum = 0.0;
     let mut largest = 0.0;
     let mut end = place;
     for (place, value) in values.iter().enumerate().skip(place) {
-        sum += evidence(*value);
+        sum += evidence.of(*value);
         if sum >= largest {
             largest = sum;
             end = place + 1;
@@ -460,6 +507,41 @@ fn return_to_before(values: &[f64], place: usize, width: usize) -> usize {
     }
     let has_returned = largest - sum >= MIN_RETURNED_AT_END;
     if has_returned { end } else { values.len() }
+}
+
+/// What a value tells about two levels: -1 at the level before a change, positive nearer to that of
+/// the change.
+struct Evidence {
+    /// The value that tells nothing, and how much the distance from it tells.
+    middle: f64,
+    slope: f64,
+    /// Values further away do not tell more.
+    most: f64,
+}
+
+impl Evidence {
+    /// Few events of a quantum vary so much that a value of 0 tells little: the evidence is the
+    /// ratio of the probabilities of a number of events at both levels.
+    fn new(before: f64, during: f64, quantum: f64) -> Self {
+        let larger = before.max(during);
+        if larger >= MAX_SPARSE * quantum {
+            let middle = f64::midpoint(before, during);
+            return Self { middle, slope: 1.0 / (during - middle), most: 1.0 };
+        }
+        let least = larger / MAX_SPARSE_RATIO;
+        let before = before.max(least);
+        let logarithm = (during.max(least) / before).ln();
+        let middle = (during.max(least) - before) / logarithm;
+        Self { middle, slope: 1.0 / (middle - before), most: MAX_SPARSE_EVIDENCE }
+    }
+
+    fn of(&self, value: f64) -> f64 {
+        ((value - self.middle) * self.slope).clamp(-self.most, self.most)
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Groups changes whose `column` is nearly the same.
@@ -503,8 +585,10 @@ impl<'a> SampledRun<'a> {
         let middle = grid.time(column);
         let begin = middle.saturating_sub(half).max(*grid.range.start());
         let end = middle.saturating_add(half).min(*grid.range.end());
-        let columns = end.nanos_since(begin) as f64 / interval;
-        let fine = TimeColumns { range: begin..=end, columns: (columns.round() as u32).max(1) };
+        let columns = ((end.nanos_since(begin) as f64 / interval).round() as u32).max(1);
+        // Few samples have several columns each, so that their times are known.
+        let columns = columns * (MIN_SAMPLES / columns).max(1);
+        let fine = TimeColumns { range: begin..=end, columns };
         let metrics = cluster.iter().map(|candidate| candidate.subject.name.0.clone()).collect();
         let mut fine_run = history.read(fine.range.clone(), fine.columns, Some(&metrics))?;
         fill_before_appearance(&mut fine_run);
@@ -521,9 +605,11 @@ impl<'a> SampledRun<'a> {
     }
 
     /// Returns the place of the first value of a track at a column of the grid or after it.
-    fn place(&self, track: &Track, column: usize) -> usize {
+    fn place(&self, subject: &Subject, track: &Track, column: usize) -> usize {
         let column = self.fine.column(self.grid.time(column as f64));
-        track.columns.partition_point(|own| f64::from(*own) < column)
+        // An interval ends in its column; a sample is somewhere in it.
+        let within = if subject.is_interval() { 0.0 } else { 0.5 };
+        track.columns.partition_point(|own| f64::from(*own) + within < column)
     }
 
     /// Finds the beginning of a change; `None` if the samples do not show it.
@@ -537,13 +623,13 @@ impl<'a> SampledRun<'a> {
             }
             // The mean of a column is that of its middle.
             let begin = grid.time(candidate.begin + 0.5 - 0.5 * fine.width() / grid.width());
-            return Some(BegunChange { candidate, begin, before_end: begin });
+            return Some(BegunChange { candidate, begin, level_begin: begin, before_end: begin });
         }
         let subject = &candidate.subject;
         let track = subject.track(fine_run);
-        let level_end = self.place(&track, candidate.level_end);
+        let level_end = self.place(subject, &track, candidate.level_end);
         let searched = self.searched(&track, candidate.begin);
-        let first = searched.start.max(self.place(&track, candidate.level_before));
+        let first = searched.start.max(self.place(subject, &track, candidate.level_before));
         let mut searched = track.values.get(first..searched.end.min(level_end))?.to_vec();
         if subject.statistic == Statistic::Rate {
             // Counts vary by the square root of their mean.
@@ -553,64 +639,140 @@ impl<'a> SampledRun<'a> {
         }
         let onset = fit_onset(&searched)?;
         let place = first + onset.first_changed();
-        let (before, during) = track.values.get(..level_end)?.split_at_checked(place)?;
-        if are_alike(before, during) {
+        let level_before = self.place(subject, &track, candidate.level_before);
+        let before = track.values.get(level_before..place)?;
+        let during = track.values.get(place..level_end)?;
+        if are_alike(before, during)
+            && !self.are_apart(subject, &track, level_before..place, level_end)
+        {
             return None;
         }
-        let begin;
-        let before_end;
-        if subject.is_interval() {
-            // What happened is in the interval, at whose end it was first seen.
-            begin = fine.time(f64::from(*track.columns.get(place)?) + 1.0);
-            // A part of the one before may be in the change, too small a part to begin it.
-            let before = place.saturating_sub(2);
-            before_end = fine.time(f64::from(*track.columns.get(before)?) + 1.0);
-        } else {
-            begin = fine.time(f64::from(*track.columns.get(place)?) + 0.5);
-            before_end = begin;
+        if !subject.is_interval() {
+            let begin = fine.time(f64::from(*track.columns.get(place)?) + 0.5);
+            return Some(BegunChange { candidate, begin, level_begin: begin, before_end: begin });
         }
-        Some(BegunChange { candidate, begin, before_end })
+        let level_begin = self.interval_end(&track, place)?;
+        let last = place.saturating_sub(1);
+        let before_end = self.interval_end(&track, last.saturating_sub(1))?;
+        // The interval before may be partly in the change. It is followed by others after a gap.
+        let last_end = self.interval_end(&track, last)?;
+        let length = last_end.nanos_since(before_end).min(level_begin.nanos_since(last_end));
+        let (last_before, earlier) = before.split_last()?;
+        let (first_during, later) = during.split_first()?;
+        let part = 1.0 + part_between(*last_before, earlier, mean(during))
+            - part_between(*first_during, later, mean(before));
+        let begin = level_begin.saturating_sub(duration(part * length as f64));
+        Some(BegunChange { candidate, begin, level_begin, before_end })
     }
 
-    /// Returns the time of the first sample after a change that is as before it; of intervals the
-    /// time at which it begins.
-    fn end(&self, begun: &BegunChange) -> Option<Timestamp> {
+    /// Returns the time at which the interval of a place of a track ends.
+    fn interval_end(&self, track: &Track, place: usize) -> Option<Timestamp> {
+        Some(self.fine.time(f64::from(*track.columns.get(place)?) + 1.0))
+    }
+
+    /// Returns whether the values of a few places up to `end` are all beyond those before them,
+    /// further than those are from each other, and count enough events to tell.
+    fn are_apart(
+        &self,
+        subject: &Subject,
+        track: &Track,
+        mut before: Range<usize>,
+        mut end: usize,
+    ) -> bool {
+        let begin = before.end;
+        if subject.is_interval() {
+            // Only parts of the first and the last interval may be in the change.
+            before.end -= 1;
+            if end - begin > MIN_CHANGE {
+                end -= 1;
+            }
+        }
+        let during = begin..end;
+        if before.len() < MIN_APART_BEFORE || during.len() < MIN_CHANGE {
+            return false;
+        }
+        let Some((least_before, most_before)) = extremes(track, before.clone()) else {
+            return false;
+        };
+        let Some((least, most)) = extremes(track, during.clone()) else { return false };
+        let gap = (least - most_before).max(least_before - most);
+        if gap <= most_before - least_before {
+            return false;
+        }
+        let lengths = during.len() as f64 / before.len() as f64;
+        let Some(events) = self.events(subject, track, during) else { return true };
+        let Some(events_before) = self.events(subject, track, before) else { return true };
+        // Numbers of events vary by the square root of their mean.
+        (events.sqrt() - (events_before * lengths).sqrt()).abs() >= MIN_EVENTS_ROOT
+    }
+
+    /// Returns the number of events that a statistic counts in places of a track; `None` if it does
+    /// not count.
+    fn events(&self, subject: &Subject, track: &Track, places: Range<usize>) -> Option<f64> {
+        let first = *track.columns.get(places.start)? as usize;
+        let last = *track.columns.get(places.end.checked_sub(1)?)? as usize;
+        subject.events(&self.fine_run, first..last + 1)
+    }
+
+    /// Returns the end of a change: the time of the first sample that is as before it, of intervals
+    /// that of the last one in it.
+    fn end(&self, begun: &BegunChange) -> Option<SampledEnd> {
         let fine = &self.fine;
         let subject = &begun.candidate.subject;
         let track = subject.track(&self.fine_run);
-        let column = fine.column(begun.begin);
-        let place = track.columns.partition_point(|own| f64::from(*own) < column);
+        let column = fine.column(begun.level_begin);
+        let place = track.columns.partition_point(|own| f64::from(*own) + 0.5 < column);
+        let first_changed = if subject.is_interval() { place.saturating_sub(1) } else { place };
         let mut searched = self.searched(&track, begun.candidate.end as f64);
-        searched.start = searched.start.max(place);
+        searched.start = searched.start.max(first_changed);
+        if begun.candidate.next_begin < self.grid.columns as usize {
+            let next = self.place(subject, &track, begun.candidate.next_begin);
+            searched.end = searched.end.min(next).max(searched.start);
+        }
         let first = searched.start;
+        let last = searched.end;
         let place = first + fit_step(track.values.get(searched)?)?;
-        let end = if subject.is_interval() {
-            fine.time(f64::from(*track.columns.get(place.checked_sub(1)?)?) + 1.0)
-        } else {
-            fine.time(f64::from(*track.columns.get(place)?) + 0.5)
-        };
-        Some(end).filter(|end| *end > begun.begin)
+        if !subject.is_interval() {
+            let end = fine.time(f64::from(*track.columns.get(place)?) + 0.5);
+            return Some(SampledEnd { end, level_end: end });
+        }
+        let level_end = self.interval_end(&track, place.checked_sub(1)?)?;
+        let length = self.interval_end(&track, place)?.nanos_since(level_end);
+        let during = track.values.get(first..place)?;
+        let after = track.values.get(place..last)?;
+        let (last_during, earlier) = during.split_last()?;
+        let (first_after, later) = after.split_first()?;
+        let part_after = part_between(*first_after, later, mean(during));
+        let part_missing = part_between(*last_during, earlier, mean(after));
+        let end = level_end
+            .saturating_add(duration(part_after * length as f64))
+            .saturating_sub(duration(part_missing * length as f64));
+        Some(SampledEnd { end, level_end })
     }
 
     /// Finds the end of a change and the levels before and during it; `None` if they differ little.
     fn change(&self, begun: &BegunChange) -> Option<ChangePoint> {
         let Self { run, grid, fine_run, fine } = self;
-        let BegunChange { candidate, begin, before_end } = begun;
+        let BegunChange { candidate, begin, level_begin, before_end } = begun;
         let Candidate { subject, track, contrast, .. } = candidate;
         let goes_on = candidate.end >= track.columns.last().map_or(0, |last| *last as usize + 1);
         let coarse_end = grid.time(candidate.end as f64);
-        let end = if goes_on { coarse_end } else { self.end(begun).unwrap_or(coarse_end) };
+        let mut sampled_end = SampledEnd { end: coarse_end, level_end: coarse_end };
+        if !goes_on && let Some(found) = self.end(begun).filter(|found| found.end > *begin) {
+            sampled_end = found;
+        }
+        let SampledEnd { end, level_end } = sampled_end;
         let before_end = grid.column(*before_end).floor().max(0.0) as usize;
         let before = subject.number(run, candidate.columns_before(before_end))?;
         // Columns only partly within the change are left out, unless there are no others.
         let is_whole = candidate.level_end == candidate.end;
-        let level_end = if is_whole { end } else { grid.time(candidate.level_end as f64) };
-        let during = if *begin >= *fine.range.start() && level_end < *fine.range.end() {
-            let first = fine.column(*begin).ceil() as usize;
+        let level_end = if is_whole { level_end } else { grid.time(candidate.level_end as f64) };
+        let during = if *level_begin >= *fine.range.start() && level_end < *fine.range.end() {
+            let first = fine.column(*level_begin).ceil() as usize;
             let level_end = fine.column(level_end) as usize;
             subject.number(fine_run, first..level_end.max(first + 1))?
         } else {
-            let first = grid.column(*begin).ceil() as usize;
+            let first = grid.column(*level_begin).ceil() as usize;
             subject.number(run, first..candidate.level_end.max(first + 1))?
         };
         let size = (during - before).abs();
@@ -669,11 +831,33 @@ fn sample_interval(run: &ObservedRun, grid: &TimeColumns, cluster: &[&Candidate]
     let mut shortest = f64::INFINITY;
     for candidate in cluster {
         let observations = candidate.subject.observations(run);
-        let present = candidate.track.columns.len();
-        let all: u64 = observations.iter().map(|count| u64::from(*count)).sum();
-        shortest = shortest.min(grid.width() * present as f64 / all.max(1) as f64);
+        shortest = shortest.min(usual_interval(&observations) * grid.width());
     }
     shortest.max(1.0)
+}
+
+/// Returns the mean interval between observations in columns, without long intervals.
+fn usual_interval(observations: &[u32]) -> f64 {
+    let mut last = None;
+    let mut distances = Vec::new();
+    for (column, count) in observations.iter().enumerate() {
+        if *count > 0 {
+            distances.extend(last.map(|last| (column - last, *count)));
+            last = Some(column);
+        }
+    }
+    let mut sorted: Vec<usize> = distances.iter().map(|(distance, _)| *distance).collect();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(1);
+    let mut columns = 0;
+    let mut intervals = 0;
+    for (distance, count) in distances {
+        if distance <= median + median.div_ceil(2) {
+            columns += distance;
+            intervals += u64::from(count);
+        }
+    }
+    columns as f64 / intervals.max(1) as f64
 }
 
 /// Returns whether two samples may be of one distribution.
@@ -683,6 +867,32 @@ fn are_alike(one: &[f64], other: &[f64]) -> bool {
     }
     let distance = distribution_distance(one, other);
     distance_significance(distance, one.len(), other.len()) > MAX_ALIKE
+}
+
+/// Returns the least and the greatest value of some places.
+fn extremes(track: &Track, places: Range<usize>) -> Option<(f64, f64)> {
+    let values = track.values.get(places)?;
+    let least = values.iter().copied().min_by(f64::total_cmp)?;
+    let most = values.iter().copied().max_by(f64::total_cmp)?;
+    Some((least, most))
+}
+
+/// Returns the part of an interval in which the level is that of its other side: 0 unless its value
+/// is beyond all `others` on its own side.
+fn part_between(value: f64, others: &[f64], other_side: f64) -> f64 {
+    if others.len() < MIN_APART_BEFORE {
+        return 0.0;
+    }
+    let usual = mean(others);
+    let distance = (value - usual).abs();
+    let part = (value - usual) / (other_side - usual);
+    let is_beyond = others.iter().all(|other| (other - usual).abs() < distance);
+    if is_beyond && part >= MIN_PART { part.min(1.0) } else { 0.0 }
+}
+
+/// Returns a length of time of nanoseconds.
+fn duration(nanos: f64) -> Duration {
+    Duration::from_nanos(nanos as u64)
 }
 
 /// Of the quantiles of a histogram that changed at the same time, keeps the one that changed most.

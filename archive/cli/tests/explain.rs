@@ -77,6 +77,7 @@ fn the_incident_of_a_job_queue_is_found_with_its_times() {
     let latency = changes.iter().find(|change| change["metric"] == "mmv.jobs.latency").unwrap();
     assert_eq!((&latency["kind"], &latency["units"]), (&"quantile".into(), &"microsec".into()));
     assert_eq!(latency["labels"]["endpoint"], "/submit", "{latency}");
+    assert!(changes.iter().all(|change| change["program"] == "jobs"), "{json}");
     let kinds =
         json["events"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap());
     assert_eq!(kinds.collect::<Vec<_>>(), ["ended", "restarted"]);
@@ -153,9 +154,9 @@ fn incident_of_eight_seconds_has_its_length_in_a_window_of_42() {
         for change in changes {
             let begin = second(&change["begin"]);
             let end = second(&change["end"]);
-            assert!((20.3..21.5).contains(&begin), "{phase}: {change}");
+            assert!((20.2..21.5).contains(&begin), "{phase}: {change}");
             assert!((27.2..29.4).contains(&end), "{phase}: {change}");
-            assert!((6.9..8.2).contains(&(end - begin)), "{phase}: {change}");
+            assert!((6.9..8.5).contains(&(end - begin)), "{phase}: {change}");
             if change["instance"] == "code=500" {
                 assert_eq!(change["before"], 0.0, "{phase}: {change}");
                 assert!((change["during"].as_f64().unwrap() - 170.0).abs() < 10.0, "{change}");
@@ -434,9 +435,66 @@ fn more_series_than_fit_into_memory_are_refused() {
 #[test]
 fn too_few_samples_are_no_answer() {
     let row = |second: u64| vec![("mmv.shop.depth".to_owned(), second.into())];
-    let archive = archive(20, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));
+    let archive = archive(14, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));
     let output = explain(archive.base(), &[]);
     assert_eq!(output.status.code(), Some(1));
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("at least 24 samples"), "{message}");
+    assert!(message.contains("at least 16 samples"), "{message}");
+}
+
+/// An archive of 34 s of a program that restarts after 17. Half of the searches take 40 times as long
+/// from `slow` on.
+fn slow_searches(slow: &[std::ops::Range<u64>]) -> TestArchive {
+    const BUCKETS: [&str; 3] = ["256..383", "384..511", "16384..24575"];
+    let mut builder = Builder::new().metric("mmv.shop.latency.bucket", "u64 counter count");
+    builder = builder
+        .instances(
+            "mmv.shop.latency.bucket",
+            BUCKETS.map(|name| format!("bucket={name}")).iter().map(String::as_str),
+        )
+        .labels("mmv.shop.latency.bucket", &[("histogram", "microsec")]);
+    let mut counts = [0; 3];
+    let row = |second: u64| {
+        if second == 17 {
+            counts = [0; 3];
+        }
+        let is_slow = slow.iter().any(|slow| slow.contains(&second));
+        let slow = if is_slow { 40 + noise(second, 9) } else { 0 };
+        counts[0] += 80 + noise(second, 7) - slow;
+        counts[1] += 5 + noise(second, 5);
+        counts[2] += slow;
+        let mut cells = Vec::new();
+        for (name, count) in BUCKETS.iter().zip(counts) {
+            cells.push((format!("mmv.shop.latency.bucket[bucket={name}]"), count.into()));
+        }
+        cells
+    };
+    archive(34, row, builder)
+}
+
+#[test]
+fn two_slow_spells_in_half_a_minute_are_named() {
+    let two = [8..13, 25..30];
+    for slow in [&two[..], &two[..1], &two[1..]] {
+        let archive = slow_searches(slow);
+        let json = json(archive.base(), &[]);
+        let changes = json["changes"].as_array().unwrap();
+        let mut found = Vec::new();
+        for change in changes.iter().filter(|change| change["kind"] == "quantile") {
+            assert!(change["ratio"].as_f64().unwrap() > 30.0, "{change}");
+            found.push(second(&change["begin"]));
+        }
+        found.sort_by(f64::total_cmp);
+        assert_eq!(found.len(), slow.len(), "{slow:?}: {json}");
+        for (begin, slow) in found.iter().zip(slow) {
+            assert!((begin - slow.start as f64).abs() <= 1.0, "{slow:?}: {json}");
+        }
+    }
+}
+
+#[test]
+fn few_samples_are_not_said_to_be_calm() {
+    let archive = slow_searches(&[]);
+    let text = text(archive.base(), &[]);
+    assert!(text.starts_with("No series changed by much. With 34 samples"), "{text}");
 }

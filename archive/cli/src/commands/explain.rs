@@ -15,10 +15,10 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::columns::{InstanceLabels, Labels, instance_names};
-use crate::comparison::{ObservedRun, RunOptions, Statistic, series_title};
+use crate::comparison::{ObservedRun, RunOptions, Statistic, program_of, series_title};
 use crate::explanation::{
-    ChangeKind, ChangePoint, Event, Explanation, History, MIN_VALUES, explain, read_events,
-    restart_loops,
+    ChangeKind, ChangePoint, Event, Explanation, History, MIN_CHANGE, MIN_VALUES, explain,
+    read_events, restart_loops,
 };
 use crate::left_out::check_whole_set;
 use crate::options::ArchiveArgument;
@@ -34,6 +34,8 @@ const DEFAULT_WINDOW: &str = "1h";
 const AROUND: Duration = Duration::from_secs(15 * 60);
 /// Limit on the series, buckets included, which take 12 kB of memory each.
 const MAX_SERIES: usize = 100_000;
+/// Number of samples from which on smaller changes than those of a short recording are found.
+const MIN_TELLING: usize = 96;
 /// Width at which the first line is broken.
 const WIDTH: usize = 80;
 /// Limits on the lines of text of each kind: one screen in all.
@@ -147,8 +149,8 @@ impl Arguments {
             Report { content: WindowChanges::read(selection, window, &self.metrics)?, zone };
         if report.content.explanation.series == 0 && report.content.events.is_empty() {
             let reason = format!(
-                "none of the metrics has enough numbers at these times; at least {MIN_VALUES} \
-                 samples are needed"
+                "the window is too short to tell what changed: at least {MIN_VALUES} \
+                 samples of a metric are needed"
             );
             return Err(Failure::NoData(reason));
         }
@@ -379,7 +381,14 @@ impl Report<'_> {
         if self.content.explanation.series == 0 {
             return format!("No metric has {MIN_VALUES} samples or more at these times.");
         }
+        let samples = self.content.explanation.samples;
         let Some(first) = changes.first() else {
+            if samples < MIN_TELLING {
+                return format!(
+                    "No series changed by much. With {samples} samples a small change cannot be told \
+                     from noise, nor one of fewer than {MIN_CHANGE} samples."
+                );
+            }
             return "No series changed more than it usually does.".to_owned();
         };
         let begin = self.time(first.begin);
@@ -544,6 +553,7 @@ struct WindowJson {
 
 #[derive(Serialize)]
 struct ChangeJson<'a> {
+    program: Option<&'a str>,
     metric: &'a str,
     instance: Option<&'a str>,
     labels: Labels,
@@ -597,6 +607,7 @@ impl<'a> ChangeJson<'a> {
             ChangeKind::Statistic(Statistic::Quantile(rank)) => ("quantile", Some(rank)),
         };
         Self {
+            program: program_of(&change.metric),
             metric: &change.metric,
             instance: change.instance.as_deref(),
             labels,

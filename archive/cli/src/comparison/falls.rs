@@ -19,6 +19,7 @@ use pcp_archive::internal::programs::events_name;
 use pcp_archive::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
 use pcp_archive::{Pmid, Timestamp, ValueType};
 
+use super::program_of;
 use crate::Failure;
 
 /// A fall of a counter of 32 bits by more than this is an overflow.
@@ -82,7 +83,7 @@ pub(super) fn read_falls(selection: &Selection<'_>, grid: &Grid) -> Result<Vec<F
         let Some(metric) = counters.metrics().get(place) else { continue };
         falls.push(Fall {
             at,
-            program: program_of(&metric.name).to_owned(),
+            program: program_of(&metric.name).unwrap_or(&metric.name).to_owned(),
             metrics: places.get(&cluster).cloned().unwrap_or_default(),
         });
     }
@@ -125,11 +126,6 @@ fn add_decreases(
 
 fn cluster_of(pmid: Pmid) -> (u32, u32) {
     (pmid.domain(), pmid.cluster())
-}
-
-fn program_of(metric: &str) -> &str {
-    let rest = metric.strip_prefix("mmv.").unwrap_or_default();
-    rest.split_once('.').map_or(metric, |(program, _)| program)
 }
 
 #[cfg(test)]

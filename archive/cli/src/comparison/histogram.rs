@@ -4,6 +4,11 @@ use std::ops::Range;
 
 use super::estimate::{ColumnSums, Estimate};
 
+/// Limit on the parts whose quantiles give the usual one, and the least number of values above it in
+/// each on average.
+const MAX_PARTS: usize = 15;
+const MIN_ABOVE: f64 = 2.0;
+
 #[derive(Debug, Clone)]
 pub(crate) struct BucketColumns {
     /// The least value in it.
@@ -158,6 +163,22 @@ impl HistogramColumns {
             }
         }
         last
+    }
+
+    /// Returns the buckets that contain the value of a rank in equal parts of some columns, in the
+    /// order of their bounds. The parts have a few values above that rank.
+    pub(crate) fn buckets_of_parts(&self, rank: f64, columns: Range<usize>) -> Vec<&BucketColumns> {
+        let totals = self.totals();
+        let count: f64 = totals.get(columns.clone()).unwrap_or_default().iter().sum();
+        let parts = (count * (1.0 - rank) / MIN_ABOVE).clamp(1.0, MAX_PARTS as f64) as usize;
+        let length = columns.len().div_ceil(parts).max(1);
+        let mut buckets = Vec::with_capacity(parts);
+        for begin in columns.clone().step_by(length) {
+            let end = (begin + length).min(columns.end);
+            buckets.extend(self.bucket_of_columns(rank, begin..end));
+        }
+        buckets.sort_by(|one, other| one.first.total_cmp(&other.first));
+        buckets
     }
 
     /// Returns a quantile of the values in some columns: the middle of its bucket.

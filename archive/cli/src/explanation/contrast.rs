@@ -6,6 +6,10 @@
 //! the lower quartile, which neither a change nor a ramp over half of the series moves much. A daily
 //! cycle or slow drift makes all contrasts large, and is therefore not a change.
 //!
+//! In a series of rare events that quartile may be 0. What counts events has at least a part of the
+//! contrast of independent ones, so wide contrasts, which have more events, are not less significant
+//! than narrow ones. A few integers have at least that of a step by 1.
+//!
 //! The probability of a score by chance is bounded by Student's distribution with n/3 + 4 degrees
 //! of freedom, at most 12, for n independent contrasts. In simulations of white noise,
 //! autoregressive noise and random walks of 480 values the bound is too large by a factor of 2 or
@@ -29,6 +33,14 @@ const NORMAL_DECILE: f64 = 1.644_85;
 const CERTAIN: f64 = 1e-6;
 /// Limit on the score, which a step between constants has.
 const MAX_SCORE: f64 = 100.0;
+/// Least scale relative to the variation of independent events. That is known, not estimated: a
+/// contrast of this many times the scale is about as rare as one of a normal variable is relative to
+/// the variation.
+const MIN_COUNTING: f64 = 0.25;
+/// Number of values that are enough to see how often a series of integers steps by 1, and the least
+/// scale with fewer.
+const ENOUGH_STEPS: usize = 128;
+const MIN_STEP_SCALE: f64 = 0.25;
 /// Limit on the degrees of freedom, for values with heavy tails.
 const MAX_FREEDOM: f64 = 12.0;
 /// Least number of contrasts before a change to compare it with.
@@ -51,22 +63,14 @@ pub(super) struct Contrast {
     pub(super) significance: f64,
 }
 
-/// Returns the most significant contrast at `first` or later.
-pub(super) fn strongest_contrast(values: &[f64], first: usize) -> Option<Contrast> {
-    let mut sums = Vec::with_capacity(values.len() + 1);
-    let mut sum = 0.0;
-    sums.push(sum);
-    for value in values {
-        sum += value;
-        sums.push(sum);
-    }
-    let mean = |begin: usize, end: usize| {
-        let begin_sum = sums.get(begin).copied().unwrap_or_default();
-        let end_sum = sums.get(end).copied().unwrap_or_default();
-        (end_sum - begin_sum) / (end - begin) as f64
-    };
+/// Returns the most significant contrast at `first` or later. `quanta` are what one event adds to
+/// each value, 0 for what is not counted.
+pub(super) fn strongest_contrast(values: &[f64], quanta: &[f64], first: usize) -> Option<Contrast> {
+    let sums = RunningSums::new(values);
+    let quantum_sums = RunningSums::new(quanta);
     let magnitude = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     let rounding = magnitude * values.len() as f64 * f64::EPSILON;
+    let is_whole = values.iter().all(|value| value.fract() == 0.0);
     let mut strongest: Option<Contrast> = None;
     let mut least_scale = rounding;
     for width in WIDTHS {
@@ -76,35 +80,55 @@ pub(super) fn strongest_contrast(values: &[f64], first: usize) -> Option<Contras
         let half = width / 2;
         let mut plain = Vec::with_capacity(values.len());
         let mut clear = Vec::with_capacity(values.len());
+        let mut counting = Vec::with_capacity(values.len());
         for place in width..=values.len() - width {
-            let before = [mean(place - width, place - half), mean(place - half, place)];
-            let after = [mean(place, place + half), mean(place + half, place + width)];
+            let before = [sums.mean(place - width, place - half), sums.mean(place - half, place)];
+            let after = [sums.mean(place, place + half), sums.mean(place + half, place + width)];
             plain.push(
                 (f64::midpoint(after[0], after[1]) - f64::midpoint(before[0], before[1])).abs(),
             );
             let rise = after[0].min(after[1]) - before[0].max(before[1]);
             let fall = before[0].min(before[1]) - after[0].max(after[1]);
             clear.push(rise.max(fall).max(0.0));
+            // The variance of a number of independent events is its mean.
+            let level = sums.mean(place - width, place + width).abs();
+            let quantum = quantum_sums.mean(place - width, place + width);
+            counting.push((2.0 * level * quantum / width as f64).sqrt());
         }
-        let Some((begin, largest)) = peak(&clear, first.saturating_sub(width)) else { continue };
         // Means of more values vary less, but not less than those of independent ones.
         let mut scale = (quantile(&plain, 0.25) / NORMAL_QUARTILE).max(least_scale);
-        // Most contrasts are 0 in a series of integers that rarely changes.
-        let before = plain.get(..begin.saturating_sub(width)).unwrap_or_default();
-        if before.len() >= MIN_BEFORE {
-            scale = scale.max(quantile(before, 0.9) / NORMAL_DECILE);
-        }
         least_scale = scale / std::f64::consts::SQRT_2;
-        if largest <= 2.0 * rounding || peaks(&clear, largest / 2.0, half) > MAX_PEAKS {
+        let first = first.saturating_sub(width);
+        if let Some((begin, _)) = peak(&clear, first) {
+            // Most contrasts are 0 in a series of integers that rarely changes.
+            let before = plain.get(..begin.saturating_sub(width)).unwrap_or_default();
+            if before.len() >= MIN_BEFORE {
+                scale = scale.max(quantile(before, 0.9) / NORMAL_DECILE);
+            }
+        }
+        if values.len() < ENOUGH_STEPS && is_whole {
+            scale = scale.max(MIN_STEP_SCALE);
+        }
+        if clear.iter().all(|contrast| *contrast <= 2.0 * rounding) {
             continue;
         }
-        let score = largest / scale;
+        for (contrast, counting) in clear.iter_mut().zip(&counting) {
+            *contrast /= scale.max(MIN_COUNTING * counting);
+        }
+        let Some((begin, score)) = peak(&clear, first) else { continue };
+        if peaks(&clear, score / 2.0, half) > MAX_PEAKS {
+            continue;
+        }
         let independent = values.len() as f64 / width as f64;
-        let freedom = (independent / 3.0 + 4.0).min(MAX_FREEDOM);
+        let mut freedom = (independent / 3.0 + 4.0).min(MAX_FREEDOM);
+        if counting.get(begin).is_some_and(|counting| MIN_COUNTING * counting > scale) {
+            // A variation that is known has no fewer degrees of freedom in a short series.
+            freedom = MAX_FREEDOM;
+        }
         let tests = 2.0 * independent * WIDTHS.len() as f64;
         let significance = (student_tail(score, freedom) * tests).min(1.0);
         let found = Contrast {
-            place: sharpest(&plain, &clear, begin, half, largest) + width,
+            place: sharpest(&plain, &clear, begin, half, score) + width,
             first: begin + width,
             width,
             score,
@@ -115,6 +139,28 @@ pub(super) fn strongest_contrast(values: &[f64], first: usize) -> Option<Contras
         }
     }
     strongest.map(|found| Contrast { score: found.score.min(MAX_SCORE), ..found })
+}
+
+/// Sums of the first values.
+struct RunningSums(Vec<f64>);
+
+impl RunningSums {
+    fn new(values: &[f64]) -> Self {
+        let mut sums = Vec::with_capacity(values.len() + 1);
+        let mut sum = 0.0;
+        sums.push(sum);
+        for value in values {
+            sum += value;
+            sums.push(sum);
+        }
+        Self(sums)
+    }
+
+    fn mean(&self, begin: usize, end: usize) -> f64 {
+        let begin_sum = self.0.get(begin).copied().unwrap_or_default();
+        let end_sum = self.0.get(end).copied().unwrap_or_default();
+        (end_sum - begin_sum) / (end - begin) as f64
+    }
 }
 
 impl Contrast {
@@ -188,10 +234,14 @@ mod tests {
         (0..count).map(|place| level + ((place * 7919) % 13) as f64 / 13.0).collect()
     }
 
+    fn strongest(values: &[f64], first: usize) -> Option<Contrast> {
+        strongest_contrast(values, &vec![0.0; values.len()], first)
+    }
+
     #[test]
     fn a_step_is_found_at_its_place() {
         let values = [level(5.0, 200), level(50.0, 200)].concat();
-        let found = strongest_contrast(&values, 100).unwrap();
+        let found = strongest(&values, 100).unwrap();
         assert_eq!(found.place, 200);
         assert!(found.significance < 1e-9, "{found:?}");
     }
@@ -200,7 +250,7 @@ mod tests {
     fn a_single_outlier_is_no_change() {
         let mut values = level(5.0, 400);
         values[250] = 1e6;
-        let found = strongest_contrast(&values, 0);
+        let found = strongest(&values, 0);
         assert!(found.is_none_or(|found| found.significance > 1e-3), "{found:?}");
     }
 
@@ -208,7 +258,7 @@ mod tests {
     fn a_pattern_that_recurs_is_no_change() {
         let values: Vec<f64> =
             (0..400).map(|place| if place % 50 < 5 { 9.0 } else { 1.0 }).collect();
-        let found = strongest_contrast(&values, 200);
+        let found = strongest(&values, 200);
         assert!(found.is_none_or(|found| found.significance > 1e-3), "{found:?}");
     }
 
@@ -217,15 +267,15 @@ mod tests {
         let wave = |place: usize| 100.0 + 50.0 * (place as f64 / 76.0).sin();
         let values: Vec<f64> =
             level(0.0, 480).iter().enumerate().map(|(place, noise)| wave(place) + noise).collect();
-        let found = strongest_contrast(&values, 0);
+        let found = strongest(&values, 0);
         assert!(found.is_none_or(|found| found.significance > 1e-3), "{found:?}");
     }
 
     #[test]
     fn what_changed_before_the_window_is_not_found_in_it() {
         let values = [level(5.0, 100), level(50.0, 300)].concat();
-        let found = strongest_contrast(&values, 200);
+        let found = strongest(&values, 200);
         assert!(found.is_none_or(|found| found.significance > 1e-3), "{found:?}");
-        assert_eq!(strongest_contrast(&[1.0; 300], 0), None);
+        assert_eq!(strongest(&[1.0; 300], 0), None);
     }
 }

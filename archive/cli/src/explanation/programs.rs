@@ -6,10 +6,9 @@ use std::ops::{Range, RangeInclusive};
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::{Source, Timestamp, Units};
 
-use super::tracks::program_of;
 use super::{ChangeKind, ChangePoint, History, TimeColumns};
 use crate::Failure;
-use crate::comparison::{Excluded, ObservedRun};
+use crate::comparison::{Excluded, ObservedRun, program_of};
 
 const MIN_RESTARTS: usize = 3;
 /// Least ratio of the rate of restarts to the rate before.
@@ -233,7 +232,7 @@ fn presence_by_program(run: &ObservedRun, columns: usize) -> BTreeMap<String, Ve
         (name, present.collect::<Vec<bool>>())
     });
     for ((metric, _), present) in series.chain(histograms) {
-        let program = program_of(metric);
+        let program = program_of(metric).or_else(|| metric.split('.').next()).unwrap_or(metric);
         let own = match all.get_mut(program) {
             Some(own) => own,
             None => all.entry(program.to_owned()).or_insert_with(|| vec![false; columns]),

@@ -5,17 +5,24 @@ use std::ops::Range;
 
 use pcp_archive::Units;
 
+use super::contrast::{Contrast, strongest_contrast};
 use crate::comparison::{ColumnSums, ObservedRun, RunHistogram, SeriesName, Statistic};
 
 /// The quantiles of histograms that are examined.
 const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// Least number of columns before the window that tell what is usual.
+const MIN_COLUMNS_BEFORE: usize = 96;
+
+/// Least ratio of the value of a quantile in the whole time to the usual one to examine both.
+const MIN_FAR: f64 = 2.0;
 
 /// A statistic of one instance of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Subject {
     pub(super) name: SeriesName,
     pub(super) statistic: Statistic,
-    /// For a quantile, its value before the window; the series is the share of values above it.
+    /// For a quantile, its usual value before the window; the series is the share of values above it.
     pub(super) limit: f64,
 }
 
@@ -24,6 +31,8 @@ pub(super) struct Subject {
 pub(super) struct Track {
     pub(super) columns: Vec<u32>,
     pub(super) values: Vec<f64>,
+    /// What one event adds to each value; 0 if events are not counted.
+    pub(super) quanta: Vec<f64>,
 }
 
 /// An instance that had no value before a column, although others of its metric had.
@@ -45,12 +54,19 @@ impl Subject {
         for (name, histogram) in &run.histograms {
             all.push(Self { name: name.clone(), statistic: Statistic::Rate, limit: 0.0 });
             for rank in RANKS {
-                let before = histogram.columns.bucket_of_columns(rank, 0..first);
-                let Some(bucket) = before.or_else(|| histogram.columns.bucket(rank)) else {
-                    continue;
-                };
+                let columns = histogram.columns.seconds.len();
+                let before = if first >= MIN_COLUMNS_BEFORE { first } else { columns };
+                let before = histogram.columns.buckets_of_parts(rank, 0..before);
+                let whole = histogram.columns.buckets_of_parts(rank, 0..columns);
+                let Some(usual) = before.get(before.len() / 2) else { continue };
+                let Some(whole) = whole.last() else { continue };
+                let mut limit = usual.first;
+                if whole.first > MIN_FAR * limit {
+                    // Few values that are far above are seen best by themselves.
+                    limit = (limit.max(1.0) * whole.first).sqrt();
+                }
                 let statistic = Statistic::Quantile(rank);
-                all.push(Self { name: name.clone(), statistic, limit: bucket.first });
+                all.push(Self { name: name.clone(), statistic, limit });
             }
         }
         all
@@ -60,12 +76,14 @@ impl Subject {
     /// of values above the limit. A rate that extends over several columns is one value.
     pub(super) fn track(&self, run: &ObservedRun) -> Track {
         let mut track = Track::default();
+        let is_counted = self.is_counted(run);
         let mut sums = ColumnSums::default();
         for (column, part) in (0..).zip(self.parts(run)) {
             sums.add(part);
             if sums.denominator > 0.0 && part.observations > 0 {
                 track.columns.push(column);
                 track.values.push(sums.numerator / sums.denominator);
+                track.quanta.push(if is_counted { 1.0 / sums.denominator } else { 0.0 });
                 sums = ColumnSums::default();
             }
         }
@@ -82,6 +100,27 @@ impl Subject {
             whole.add(*part);
         }
         (whole.denominator > 0.0).then(|| whole.numerator / whole.denominator)
+    }
+
+    /// Returns whether values are numbers of events in a time, or shares of events.
+    fn is_counted(&self, run: &ObservedRun) -> bool {
+        match self.statistic {
+            Statistic::Value => false,
+            Statistic::Rate => {
+                let units = self.units(run);
+                units.space_dimension() == 0 && units.time_dimension() == -1
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns the number of events in a range of columns that the statistic counts; `None` for
+    /// values.
+    pub(super) fn events(&self, run: &ObservedRun, columns: Range<usize>) -> Option<f64> {
+        if !self.is_counted(run) {
+            return None;
+        }
+        Some(self.parts(run).get(columns)?.iter().map(|part| part.numerator).sum())
     }
 
     /// Returns whether values are of intervals between samples.
@@ -120,6 +159,18 @@ impl Subject {
 }
 
 impl Track {
+    /// Removes the values of some places.
+    pub(super) fn remove(&mut self, places: Range<usize>) {
+        self.columns.drain(places.clone());
+        self.values.drain(places.clone());
+        self.quanta.drain(places);
+    }
+
+    /// Returns the most significant contrast in a column or after it.
+    pub(super) fn strongest_contrast(&self, first: usize) -> Option<Contrast> {
+        strongest_contrast(&self.values, &self.quanta, self.place(first))
+    }
+
     /// Returns the place of the first value in a column or after it.
     pub(super) fn place(&self, column: usize) -> usize {
         self.columns.partition_point(|own| (*own as usize) < column)
@@ -170,11 +221,4 @@ pub(crate) fn fill_before_appearance(run: &mut ObservedRun) -> Vec<Appearance> {
         }
     }
     appearances
-}
-
-/// Returns the program of a metric as events name it, `shop` of `mmv.shop.orders`; of other metrics
-/// the first part of their name.
-pub(super) fn program_of(metric: &str) -> &str {
-    let name = metric.strip_prefix("mmv.").unwrap_or(metric);
-    name.split('.').next().unwrap_or(name)
 }
