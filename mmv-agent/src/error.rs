@@ -66,7 +66,7 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// A thread of the agent has panicked.
-    #[error("the thread \"{thread}\" panicked")]
+    #[error("internal error: the thread \"{thread}\" panicked; please report it with the log")]
     Thread {
         /// Name of the thread.
         thread: &'static str,

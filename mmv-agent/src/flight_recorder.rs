@@ -234,8 +234,9 @@ impl RecorderWriter {
             archives.keep_house(limits, needed, &self.shared);
             if !Archives::has_room(needed, limits, &self.shared) {
                 let bytes = limits.bytes;
-                return self
-                    .refuse(format!("a sample of {needed} bytes exceeds the limit of {bytes}"));
+                return self.refuse(format!(
+                    "a sample of {needed} bytes exceeds the limit of {bytes} (hindsight.memory)"
+                ));
             }
         }
         if self.refused.take().is_some() {

@@ -149,7 +149,7 @@ fn lock_directory(directory: File) -> Result<Option<Flock<File>>, ()> {
     if !directory.metadata().is_ok_and(|found| is_locked_by_strangers(&found)) {
         return Err(());
     }
-    warn!("a process of another user has locked the archive directory; ignoring it");
+    warn!("a process of another user has locked the archive directory; its lock is ignored");
     Ok(None)
 }
 
@@ -159,7 +159,10 @@ fn lock_state(state: &Path) -> Result<Option<Flock<File>>, Error> {
     let file = match fs::create_dir_all(directory).and_then(|()| open(&path)) {
         Ok(file) => file,
         Err(error) => {
-            warn!(file = %path.display(), %error, "cannot lock the state file");
+            warn!(
+                file = %path.display(), %error,
+                "cannot lock the state file: no second agent may be started with it"
+            );
             return Ok(None);
         }
     };
@@ -173,7 +176,10 @@ fn lock_state(state: &Path) -> Result<Option<Flock<File>>, Error> {
             Err(Error::Locked { directory: directory.to_owned(), holder: holder(&mut file) })
         }
         Err((_, error)) => {
-            warn!(file = %path.display(), %error, "cannot lock the state file");
+            warn!(
+                file = %path.display(), %error,
+                "cannot lock the state file: no second agent may be started with it"
+            );
             Ok(None)
         }
     }
@@ -205,7 +211,7 @@ fn remove_readable(path: &Path) -> io::Result<Option<String>> {
         if process.is_some_and(|process| process.uid() == geteuid().as_raw()) {
             return Ok(Some(holder));
         }
-        warn!(file = %path.display(), "a process that is not an agent holds the lock; ignoring it");
+        warn!(file = %path.display(), "a process that is no agent of this user holds the lock; its lock is ignored");
     }
     fs::remove_file(path)?;
     info!(file = %path.display(), "removed the lock file of an earlier version; the lock is {NAME} now");

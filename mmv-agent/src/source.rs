@@ -95,14 +95,18 @@ pub(crate) enum RejectReason {
     MetadataTotal { limit: u64 },
     #[error("there is not enough memory for its {values} values")]
     NoMemory { values: usize },
-    #[error("user {user} has reached its limit of {limit} {unit}")]
+    #[error(
+        "user {user} has reached its limit of {limit} {unit} (limits.share, or the table owner.{user})"
+    )]
     Share {
         user: u32,
         /// Unit of the exhausted resource.
         unit: &'static str,
         limit: u64,
     },
-    #[error("user {user} has reached the limit on the cost of reading metadata")]
+    #[error(
+        "reading the metadata of user {user}'s files costs too much at present; it is tried again"
+    )]
     Loading { user: u32 },
     #[error("it is already harvested under the name \"{name}\"", name = .name.display())]
     Linked { name: OsString },
@@ -111,7 +115,7 @@ pub(crate) enum RejectReason {
     Replaced,
     #[error("its owner changed while it was opened")]
     OwnerChanged,
-    #[error("its metadata changes so often that reading it costs too much")]
+    #[error("its metadata changes so often that reading it costs too much; it is tried again")]
     MetadataChurn,
     /// The process that feeds it has ended.
     #[error("its process {pid} is gone")]

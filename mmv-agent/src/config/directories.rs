@@ -122,7 +122,11 @@ pub(super) fn prepare_mmv_dir(directory: &Path) -> Option<String> {
         return None;
     }
     if let Err(error) = chosen.prepare() {
-        warn!(%error, "cannot create the directory of MMV files: programs cannot publish metrics");
+        let directory = directory.display();
+        warn!(
+            %directory, %error,
+            "cannot create the directory of MMV files: programs cannot publish metrics"
+        );
     }
     Some(chosen.reason().to_string())
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
+use pcp_types::format_interval;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
@@ -108,7 +109,9 @@ fn check_flight_recorder(
         Some(recorder) if recorder.span < recorder.interval => {
             let keys = table.get("hindsight").map(Spanned::get_ref);
             let place = keys.and_then(|keys| keys.get("span").or_else(|| keys.get("interval")));
-            let message = "the span is shorter than the interval".to_owned();
+            let span = format_interval(recorder.span);
+            let interval = format_interval(recorder.interval);
+            let message = format!("the span {span} is shorter than the interval {interval}");
             Err(KeyError { span: place.map(Spanned::span), message })
         }
         _ => Ok(()),
@@ -280,9 +283,12 @@ mod tests {
             ("[hindsight]\nspann = \"1m\"", "agent.toml:2:1: hindsight.spann: unknown field"),
             (
                 "[hindsight]\ninterval = \"1m\"\nspan = \"1s\"",
-                "agent.toml:3:8: hindsight.span: the span is shorter",
+                "agent.toml:3:8: hindsight.span: the span 1s is shorter than the interval 1m",
             ),
-            ("[hindsight]\ninterval = \"1h\"", "agent.toml:2:12: hindsight.interval: the span is"),
+            (
+                "[hindsight]\ninterval = \"1h\"",
+                "agent.toml:2:12: hindsight.interval: the span 10m is",
+            ),
             (
                 "[hindsight]\nmetrics = [\"a b\"]",
                 "agent.toml:2:12: hindsight.metrics[0]: \"a b\" is",

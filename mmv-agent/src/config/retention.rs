@@ -71,7 +71,10 @@ impl Default for RetentionKeys {
 /// Tiers that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum TierError {
-    #[error("tier {number}: reduces what retention.age = \"none\" never gives up")]
+    #[error(
+        "tier {number}: nothing is reduced while retention.age = \"none\" keeps all samples: set \
+         retention.age, or remove the tier"
+    )]
     NoAge { number: usize },
     #[error(
         "tier {number}: age {} is not longer than {} of {before}",
@@ -252,7 +255,10 @@ mod tests {
             assert!(found.contains(error), "{found}");
         }
         let error = read("age = \"none\"\n[[tier]]\ninterval = \"1h\"\nage = \"9d\"").unwrap_err();
-        assert!(error.contains("tier 1: reduces what retention.age = \"none\""), "{error}");
+        assert!(
+            error.contains("tier 1: nothing is reduced while retention.age = \"none\""),
+            "{error}"
+        );
         let error = read("[[tier]]\ninterval = \"1h\"").unwrap_err();
         assert!(error.contains("missing field `age`"), "{error}");
     }

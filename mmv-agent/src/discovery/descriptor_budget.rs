@@ -25,7 +25,8 @@ pub(crate) fn raise_limit() {
     }
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        warn!(%error, "cannot raise the limit of open files");
+        let current = limit.current;
+        warn!(%error, ?current, "cannot raise the limit of open files; fewer files are harvested");
     }
 }
 

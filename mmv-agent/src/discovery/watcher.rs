@@ -125,7 +125,11 @@ impl Watcher {
         let Listing { files, others, left_out } = listing;
         if left_out > 0 && !self.overfull {
             let directory = self.path().display();
-            warn!(%directory, files = left_out, "too many files: some are skipped");
+            warn!(
+                %directory, skipped = left_out,
+                "some files are skipped: one user has more than twice limits.files, or all users more than \
+                 three times"
+            );
         }
         self.overfull = left_out > 0;
         let known: HashSet<OsString> = others.iter().map(|(name, _)| name.clone()).collect();

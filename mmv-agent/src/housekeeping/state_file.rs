@@ -282,11 +282,11 @@ fn load(path: &Path) -> Option<State> {
         Ok(state) => {
             let found = state.format;
             let expected = FORMAT;
-            warn!(%file, found, expected, "ignoring a state file of another format");
+            warn!(%file, found, expected, "a state file of another format is ignored: PMIDs may change");
             None
         }
         Err(error) => {
-            warn!(%file, %error, "ignoring a state file that cannot be read");
+            warn!(%file, %error, "the state file cannot be read and is ignored: PMIDs may change");
             None
         }
     }

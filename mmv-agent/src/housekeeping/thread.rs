@@ -45,7 +45,8 @@ const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Number of waiting volumes from which compression lags behind.
 const BACKLOG: usize = 10;
-const LAGS: &str = "compression lags behind";
+const LAGS: &str =
+    "compression lags behind: the volumes that wait take more disk space until it has caught up";
 
 /// Interval of retention while a volume is being compressed.
 const BUSY_RETENTION_INTERVAL: Duration = Duration::from_secs(1);
@@ -386,7 +387,7 @@ impl Housekeeper {
             // An incomplete compressed file may belong to another program.
             let twins = archive_directory::compressed_twins(path).collect::<Vec<_>>();
             if !twins.is_empty() && !twins.iter().any(|twin| is_same(twin, path).unwrap_or(false)) {
-                warn!(%file, "kept: its compressed copy differs");
+                warn!(%file, "its compressed copy differs: both are kept; check them, and remove one");
                 continue;
             }
             match fs::remove_file(path) {
@@ -641,7 +642,7 @@ impl Housekeeper {
             // The archive is deleted next.
             Some(Done { result: Ok(None), .. }) => return given_up,
             Some(Done { result: Err(error), .. }) => error.to_string(),
-            None => "its compression panicked".to_owned(),
+            None => "its compression panicked; please report it".to_owned(),
         };
         warn!(volume = %volume.display(), %error, "cannot compress a volume; it is kept as it is");
         self.shared.note_error(error);
@@ -689,7 +690,7 @@ impl Housekeeper {
             // The archive is deleted next.
             Some(Done { result: Ok(Replaced::GivenUp), .. }) => return given_up,
             Some(Done { result: Err(error), .. }) => error.to_string(),
-            None => "its reduction panicked".to_owned(),
+            None => "its reduction panicked; please report it".to_owned(),
         };
         let what = format!("cannot reduce {archive}, it is kept as it is: {error}");
         self.warn_once(&what);
@@ -753,7 +754,9 @@ fn repair_all(directory: &Path, bases: &[&Path]) {
             Ok(Outcome::WasClosed) => {}
             Ok(Outcome::Reindexed) => info!(%archive, "was left open: index rebuilt"),
             Ok(Outcome::IndexReplaced) => info!(%archive, "its index was damaged: rebuilt"),
-            Ok(Outcome::Bare) => warn!(%archive, "kept: another program removed its metadata"),
+            Ok(Outcome::Bare) => {
+                warn!(%archive, "kept: its metadata is missing, without which it cannot be read");
+            }
             Ok(Outcome::Repaired) => info!(%archive, "was left open: repaired"),
             Ok(Outcome::Empty) => match remove_archive(&found.base) {
                 Ok(()) => info!(%archive, "removed: left without a record"),
@@ -778,11 +781,11 @@ fn waiting<'f>(
     })
 }
 
-/// Returns the bytes of the files of an archive.
 fn file_size(file: &Path) -> u64 {
     fs::metadata(file).map_or(0, |metadata| metadata.len())
 }
 
+/// Returns the bytes of the files of an archive.
 fn archive_bytes(base: &Path) -> u64 {
     let files = member_files(base).unwrap_or_default();
     let sizes = files.iter().filter_map(|file| fs::metadata(file).ok());

@@ -134,7 +134,10 @@ impl CatalogBuilder {
         let out = self.changes.filter(&mut merged, |source| sources.owner(source), now);
         if let Some(first) = out.first() {
             if self.retry.is_none() {
-                warn!(%first, metrics = out.len(), "left out: descriptors change too often");
+                warn!(
+                    %first, metrics = out.len(),
+                    "left out: type, units or semantics change too often; each change begins an archive"
+                );
             }
             self.retry = Some(now + LEFT_OUT);
         }

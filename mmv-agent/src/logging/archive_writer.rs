@@ -370,7 +370,10 @@ impl Archiver {
         if records > 0 {
             self.report.error = Some(reason.clone());
         }
-        error!(archive = %base.display(), lost = records, %error, "a new archive begins");
+        error!(
+            archive = %base.display(), lost = records, %error,
+            "another program changed the archive; logging continues in a new one"
+        );
         self.links.shared.note_error(reason.clone());
         self.report.lost += records;
         self.links.shared.own().lost.add(records);
@@ -557,7 +560,8 @@ impl Archiver {
         if has_records {
             let completed = current.writer.sync().and_then(|()| current.writer.finish());
             if let Err(error) = completed.and_then(|_| sync_index(&current.base)) {
-                error!(archive = %current.base.display(), %error, "cannot be completed");
+                let archive = current.base.display();
+                error!(%archive, %error, "cannot complete the archive; the next start repairs it");
                 self.links.shared.note_error(error.to_string());
             }
         }
