@@ -21,6 +21,8 @@ mod convert;
 mod parse;
 mod print;
 
+use std::ops::RangeInclusive;
+
 use crate::Error;
 pub use arithmetic::Combined;
 pub use convert::Conversion;
@@ -93,6 +95,11 @@ struct Field {
     shift: u32,
     bits: u32,
 }
+
+/// The values of a signed field: the powers of dimensions, and the scale of count.
+const SIGNED: RangeInclusive<i32> = -8..=7;
+/// The values of an unsigned field: the scales of space and time.
+const UNSIGNED: RangeInclusive<i32> = 0..=15;
 
 const DIM_SPACE: Field = Field { shift: 28, bits: 4 };
 const DIM_TIME: Field = Field { shift: 24, bits: 4 };
@@ -204,13 +211,13 @@ impl Units {
             (DIM_COUNT, dimensions[2]),
             (SCALE_COUNT, scales[2]),
         ] {
-            if !(-8..=7).contains(&value) {
+            if !SIGNED.contains(&value) {
                 return Err(Error::PowerOutOfRange(value));
             }
             units = units.with(field, value);
         }
         for (field, value) in [(SCALE_SPACE, scales[0]), (SCALE_TIME, scales[1])] {
-            if !(0..=15).contains(&value) {
+            if !UNSIGNED.contains(&value) {
                 return Err(Error::PowerOutOfRange(value));
             }
             units = units.with(field, value);

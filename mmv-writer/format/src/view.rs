@@ -455,12 +455,12 @@ impl<S: Source + ?Sized> Parser<'_, S> {
         section: SectionKind,
         index: usize,
         offset: u64,
-        entry: Result<T, Trouble>,
+        entry: Result<T, ReadError>,
     ) -> Result<Option<T>, Refusal> {
         match entry {
             Ok(entry) => Ok(Some(entry)),
-            Err(Trouble::File(refusal)) => Err(refusal),
-            Err(Trouble::Entry(problem)) => {
+            Err(ReadError::File(refusal)) => Err(refusal),
+            Err(ReadError::Entry(problem)) => {
                 self.skip(section, index, offset, problem);
                 Ok(None)
             }
@@ -469,7 +469,7 @@ impl<S: Source + ?Sized> Parser<'_, S> {
 
     /// Reads the text of the string entry at `offset`, from the copy of the strings section if it
     /// is there, else from the file.
-    fn text(&mut self, offset: u64) -> Result<Vec<u8>, Trouble> {
+    fn text(&mut self, offset: u64) -> Result<Vec<u8>, ReadError> {
         self.sections.text(&mut self.budget, offset)
     }
 
@@ -484,27 +484,27 @@ impl<S: Source + ?Sized> Parser<'_, S> {
         if offset == 0 {
             return Ok(None);
         }
-        let text = self.text(offset).map_err(|trouble| match trouble {
-            Trouble::Entry(problem) => Trouble::Entry(Problem::Help(Box::new(problem))),
-            refusal @ Trouble::File(_) => refusal,
+        let text = self.text(offset).map_err(|error| match error {
+            ReadError::Entry(problem) => ReadError::Entry(Problem::Help(Box::new(problem))),
+            refusal @ ReadError::File(_) => refusal,
         });
         Ok(self.settle(section, index, entry, text)?.map(lossy))
     }
 }
 
 /// Error of reading an entry: in the entry, or in the whole file.
-enum Trouble {
+enum ReadError {
     Entry(Problem),
     File(Refusal),
 }
 
-impl From<Problem> for Trouble {
+impl From<Problem> for ReadError {
     fn from(problem: Problem) -> Self {
         Self::Entry(problem)
     }
 }
 
-impl From<Refusal> for Trouble {
+impl From<Refusal> for ReadError {
     fn from(refusal: Refusal) -> Self {
         Self::File(refusal)
     }

@@ -69,7 +69,7 @@ pub(crate) trait Measure: fmt::Debug + Send + Sync + Sized + 'static {
     fn new(handle: Self::Handle, unit: Option<Unit>) -> Self;
 
     /// Returns the registered metrics of this kind.
-    fn of_kind(metrics: &mut Metrics) -> &mut MetricsByName<Self::Handle>;
+    fn metrics_by_name(metrics: &mut Metrics) -> &mut MetricsByName<Self::Handle>;
 
     /// Registers a metric without labels.
     fn register(registry: &Registry, metric: &MetricSpec<'_>) -> Result<Self::Handle, Error>;
@@ -159,7 +159,7 @@ impl Measure for FacadeCounter {
         Self { counter, setting: Mutex::new(()) }
     }
 
-    fn of_kind(metrics: &mut Metrics) -> &mut MetricsByName<Counter> {
+    fn metrics_by_name(metrics: &mut Metrics) -> &mut MetricsByName<Counter> {
         &mut metrics.counters
     }
 
@@ -185,7 +185,7 @@ impl Measure for FacadeGauge {
         Self(gauge)
     }
 
-    fn of_kind(metrics: &mut Metrics) -> &mut MetricsByName<Gauge> {
+    fn metrics_by_name(metrics: &mut Metrics) -> &mut MetricsByName<Gauge> {
         &mut metrics.gauges
     }
 
@@ -212,7 +212,7 @@ impl Measure for FacadeHistogram {
         Self { histogram, factor }
     }
 
-    fn of_kind(metrics: &mut Metrics) -> &mut MetricsByName<Histogram> {
+    fn metrics_by_name(metrics: &mut Metrics) -> &mut MetricsByName<Histogram> {
         &mut metrics.histograms
     }
 

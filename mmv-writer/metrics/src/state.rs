@@ -69,7 +69,7 @@ impl State {
     pub(crate) fn series<M: Measure>(&mut self, key: &Key) -> Result<Series<M>, NoHandle> {
         let Self { metrics, registration } = self;
         let unit = registration.unit(key);
-        let metric = M::of_kind(metrics).entry(key.name().to_owned()).or_default();
+        let metric = M::metrics_by_name(metrics).entry(key.name().to_owned()).or_default();
         let Some(labels) = KeyLabels::new(key) else {
             let handle = match &metric.plain {
                 Some(handle) => handle,

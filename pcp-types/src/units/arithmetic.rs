@@ -5,7 +5,7 @@
 //! Two scales of one dimension are brought to the larger one: of `byte` and
 //! `Kbyte` the bytes are divided by 1024.
 
-use super::{AXES, Conversion, EXTRA_SCALE, EXTRA_UNIT, Field, SCALE_COUNT, Units};
+use super::{AXES, Conversion, EXTRA_SCALE, EXTRA_UNIT, Field, SCALE_COUNT, SIGNED, Units};
 
 /// The units of a result, and what has to be done to its operands first.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -125,7 +125,7 @@ impl Units {
         let mut units = Self::NONE;
         for (dimension, scale) in AXES {
             let power = self.signed(dimension) + sign * other.signed(dimension);
-            if !(-8..=7).contains(&power) {
+            if !SIGNED.contains(&power) {
                 return None;
             }
             let owner = if self.signed(dimension) == 0 { other } else { self };

@@ -1,7 +1,7 @@
 //! From one scale of the same dimension to another (`pmConvScale(3)`,
 //! `src/libpcp/src/units.c`).
 
-use super::Units;
+use super::{SIGNED, Units};
 
 /// The conversion of a number in one unit to the same quantity in another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,7 +97,7 @@ impl Units {
         // Powers are multiplied apart and divided once: the quotient is then
         // the double nearest to the exact one.
         let space_size = |units: Self| size(1024.0, units.space_scale() as i32, 0..=8);
-        let count_size = |units: Self| size(10.0, units.count_scale(), -8..=7);
+        let count_size = |units: Self| size(10.0, units.count_scale(), SIGNED);
         let mut quotient = Quotient { above: 1.0, below: 1.0 };
         quotient.scale(space, space_size(from), space_size(to))?;
         quotient.scale(time, from.time_size(), to.time_size())?;

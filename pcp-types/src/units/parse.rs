@@ -5,9 +5,14 @@
 //! `count x 10^N`, or a physical unit such as `temperature (C)`. Letters in
 //! either case.
 
+use std::ops::RangeInclusive;
+
 use super::print::EXTRA;
-use super::{AXES, EXTRA_SCALE, EXTRA_UNIT, Units};
+use super::{AXES, EXTRA_SCALE, EXTRA_UNIT, SIGNED, UNSIGNED, Units};
 use crate::Error;
+
+/// Powers in a text: a dimension of -8 prints as `/ byte^8`, of which one side exceeds the field.
+const POWERS: RangeInclusive<i32> = -8..=15;
 
 /// Units and the factor of a text such as `2 Mbytes / min`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,7 +110,7 @@ fn quotient(
     text: &str,
 ) -> Result<(Base, f64), Error> {
     let power = above.power - below.power;
-    if !(-8..=7).contains(&power) {
+    if !SIGNED.contains(&power) {
         return Err(Error::PowerOutOfRange(power));
     }
     let (scale, factor) = if above.power != 0 && below.power != 0 {
@@ -204,17 +209,15 @@ impl<'a> Words<'a> {
         if parts.next()? != "10" {
             return None;
         }
-        let mut number = || parts.next().map(str::parse::<i32>);
-        let base = match (number(), number()) {
-            (None, _) => Base { power: 1, scale: 1 },
-            (Some(Ok(n)), None) if (-8..=7).contains(&n) => Base { power: 1, scale: n },
-            (Some(Ok(n)), None) if (-8..=15).contains(&n) => Base { power: n, scale: 1 },
-            (Some(Ok(scale)), Some(Ok(power))) if (-8..=7).contains(&scale) => {
-                Base { power, scale }
-            }
+        let exponents: Vec<i32> = parts.map(str::parse).collect::<Result<_, _>>().ok()?;
+        let base = match *exponents.as_slice() {
+            [] => Base { power: 1, scale: 1 },
+            [scale] if SIGNED.contains(&scale) => Base { power: 1, scale },
+            [power] => Base { power, scale: 1 },
+            [scale, power] if SIGNED.contains(&scale) => Base { power, scale },
             _ => return None,
         };
-        if parts.next().is_some() || !(-8..=15).contains(&base.power) {
+        if !POWERS.contains(&base.power) {
             return None;
         }
         *self = ahead;
@@ -224,8 +227,7 @@ impl<'a> Words<'a> {
 
 fn parse_power(power: &str, word: &str) -> Result<i32, Error> {
     let number: i32 = power.parse().map_err(|_| Error::UnknownUnit(word.to_owned()))?;
-    // A dimension of -8 prints as `/ byte^8`; one side may exceed the field.
-    if (-8..=15).contains(&number) { Ok(number) } else { Err(Error::PowerOutOfRange(number)) }
+    if POWERS.contains(&number) { Ok(number) } else { Err(Error::PowerOutOfRange(number)) }
 }
 
 fn leading_number(word: &str) -> Option<(f64, &str)> {
@@ -292,7 +294,7 @@ fn space_scale(name: &str) -> Option<i32> {
 
 fn numbered_scale(name: &str, prefix: &str) -> Option<i32> {
     let scale = name.strip_prefix(prefix)?.parse::<i32>().ok()?;
-    (0..=15).contains(&scale).then_some(scale)
+    UNSIGNED.contains(&scale).then_some(scale)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl<T> Default for LabelInheritance<T> {
 }
 
 impl<T: Copy + Ord + Hash> LabelInheritance<T> {
-    /// Returns the new ones that have the labels of an old one.
+    /// Returns the clusters or domains that get the labels of an old one.
     pub(super) fn heirs(&self, old: T) -> &[T] {
         self.inherited.get(&old).map(Vec::as_slice).unwrap_or_default()
     }

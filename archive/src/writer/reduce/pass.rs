@@ -228,7 +228,7 @@ impl<'p, 'a> ReducePass<'p, 'a> {
         let mut extra = self.histograms.walls(place);
         if presences.is_some() {
             let with_values = RowsWithValues::new(columns.iter(), timestamps.len());
-            let newest = tracks.last_values();
+            let newest = tracks.newest_value();
             for row in line_starts(columns, tracks, &walls) {
                 let before = with_values.before(row);
                 let value = before.and_then(|row| context.value(columns, &with_values, row));
@@ -358,7 +358,7 @@ impl MetricKind {
 
 impl MetricTracks {
     /// Returns the newest of the last values of a counter's instances.
-    fn last_values(&self) -> Option<LastValue> {
+    fn newest_value(&self) -> Option<LastValue> {
         let last = self.instances.iter().filter_map(|own| {
             let (at, word) = own.track.last_value()?;
             Some(LastValue { at, run: own.run, instance: own.instance, word })

@@ -5,7 +5,7 @@ use pcp_types::InstanceId;
 use zerocopy::FromBytes;
 
 use super::section::{CopiedEntry, Section};
-use super::{Budget, Indom, Instance, Lookup, Parser, Problem, Refusal, Source, Trouble, lossy};
+use super::{Budget, Indom, Instance, Lookup, Parser, Problem, ReadError, Refusal, Source, lossy};
 use crate::layout::{
     IndomEntry, InstanceV1, InstanceV2, MAX_INDOMS, SectionKind, Version, until_nul,
 };
@@ -118,7 +118,7 @@ impl NameField<'_> {
     pub(super) fn read<S: Source + ?Sized>(
         &self,
         parser: &mut Parser<'_, S>,
-    ) -> Result<Vec<u8>, Trouble> {
+    ) -> Result<Vec<u8>, ReadError> {
         let name = match self {
             Self::Inline(bytes, offset) => until_nul(bytes)
                 .ok_or(Problem::TextWithoutEnd { found: *offset, len: bytes.len() })?
@@ -208,7 +208,7 @@ fn check_domain<S: Source + ?Sized>(
     parser: &Parser<'_, S>,
     entry: &IndomEntry,
     claimed: &mut u64,
-) -> Result<std::ops::Range<usize>, Trouble> {
+) -> Result<std::ops::Range<usize>, ReadError> {
     let serial = entry.serial;
     let count = entry.count;
     let offset = entry.instances;
@@ -265,7 +265,7 @@ fn read_instance<S: Source + ?Sized>(
     domain: &Indom,
     members: &mut Members,
     serial: u32,
-) -> Result<(Instance, u32), Trouble> {
+) -> Result<(Instance, u32), ReadError> {
     let Some(raw) = raw_instance(entry, parser.version()) else {
         return Err(Problem::EmptyName.into());
     };

@@ -6,7 +6,7 @@ use zerocopy::FromBytes;
 
 use super::indoms::{Indoms, NameField};
 use super::section::{CopiedEntry, Section};
-use super::{Lookup, Metric, MetricKind, Parser, Problem, Refusal, Source, Trouble, lossy};
+use super::{Lookup, Metric, MetricKind, Parser, Problem, ReadError, Refusal, Source, lossy};
 use crate::layout::{MAX_ITEM, MetricV1, MetricV2, NAME_BYTES, SectionKind, TYPE_ELAPSED, Version};
 use pcp_types::names::is_metric_name;
 
@@ -113,7 +113,7 @@ fn read_metric<S: Source + ?Sized>(
     raw: &MetricV2,
     indoms: &Indoms,
     taken: &mut UsedNames,
-) -> Result<Metric, Trouble> {
+) -> Result<Metric, ReadError> {
     let name = lossy(name.read(parser)?);
     let (kind, semantics, indom) = check(&name, raw, indoms, taken)?;
     taken.names.insert(name.clone());

@@ -4,7 +4,7 @@ use zerocopy::FromBytes;
 
 use super::section::Section;
 use super::{
-    Budget, Defect, EntryArray, Flags, HEADER_BYTES, Header, Problem, Refusal, Source, Trouble,
+    Budget, Defect, EntryArray, Flags, HEADER_BYTES, Header, Problem, ReadError, Refusal, Source,
 };
 use crate::growth::GrowingToc;
 use crate::layout::{
@@ -147,7 +147,7 @@ impl Sections {
         &self,
         budget: &mut Budget<'_, S>,
         offset: u64,
-    ) -> Result<Vec<u8>, Trouble> {
+    ) -> Result<Vec<u8>, ReadError> {
         let mut bytes = [0; STRING_BYTES];
         if !self.get(SectionKind::Strings).read(offset, &mut bytes) {
             let file_len = budget.file_len;
