@@ -13,6 +13,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde_json::Value as Json;
 use test_archives::{Builder, scratch};
 
+use crate::incident;
 use crate::pictures;
 use crate::programs;
 use crate::view_server::{Response, Server};
@@ -475,4 +476,26 @@ fn the_window_of_the_command_line_is_in_the_address() {
     let end = Archive::open(&base).unwrap().end();
     let start = Timestamp::new(end.seconds() - 60, 0).unwrap().seconds();
     assert_eq!(window, format!("from={start}.000000&to={}.000000", end.seconds()));
+}
+
+#[test]
+fn movements_are_those_of_the_metrics_that_changed() {
+    let (_directory, base) = incident::jobs_among_others();
+    let server = Server::start(&[base.to_str().unwrap(), "-Z", "UTC"]);
+    let found = server.get("movements?from=0&to=239").json();
+    let found = found.as_array().unwrap();
+    let size = |name: &str, instance: Option<&str>| -> f64 {
+        let mut own =
+            found.iter().filter(|one| one["name"] == name && one["instance"].as_str() == instance);
+        own.next().map_or(0.0, |one| one["size"].as_f64().unwrap())
+    };
+    // From 4096..6143 us to 65536..98303 us, from 0 to 40/s, from 1.5 to 400.
+    let p99 = size("mmv.jobs.latency", Some("endpoint=/submit"));
+    assert!((p99 - 15.0 / 17.0).abs() < 0.01, "{p99}");
+    assert!(size("mmv.jobs.failures", None) > 0.99 && size("mmv.jobs.queue.depth", None) > 0.98);
+    assert!(size("mmv.billing.requests", None) > 0.2);
+    assert!(size("mmv.jobs.latency", Some("endpoint=/poll")).abs() < 1e-9);
+    assert_eq!(found.iter().filter(|one| one["name"].as_str().unwrap().contains("api")).count(), 0);
+    let none = server.get("movements?from=1&to=1").json();
+    assert_eq!(none.as_array().unwrap().len(), 0);
 }

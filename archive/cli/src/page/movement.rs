@@ -5,7 +5,7 @@
 //!
 //! | series | movement |
 //! |---|---|
-//! | constant, or peaks of single samples | 0 |
+//! | constant, or peaks of single samples where each has a column | 0 |
 //! | from 100 to 120 for some time | 0, less than [`MIN_MOVEMENT`] |
 //! | from 5 to 80 for some time | (80 - 5) / (80 + 5) = 0.88 |
 //! | the same four times | 0.22 |
@@ -35,11 +35,13 @@ const MAX_CELLS: usize = 1 << 19;
 const MAX_SERIES: usize = 1 << 15;
 /// The most bytes of records that are read: of more, those of the last part of the window. They
 /// are read in a fifth of a second.
-const MAX_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// The least movement: of a value that is half as high again as usual.
 const MIN_MOVEMENT: f64 = 0.2;
 /// The fewest values that have something usual.
 const MIN_VALUES: usize = 8;
+/// The observations in a column of which the mean is more than a peak.
+const MIN_OBSERVATIONS: usize = 3;
 /// Differences of values below it are finite.
 const MAX_VALUE: f64 = f64::MAX / 4.0;
 const RANK: f64 = 0.99;
@@ -82,11 +84,11 @@ pub(crate) fn movements(
     let mut metrics: BTreeMap<&str, f64> = BTreeMap::new();
     for ((name, _), series) in &run.series {
         let most = metrics.entry(name).or_default();
-        *most = most.max(movement(&values(&series.parts)));
+        *most = most.max(Track::of_parts(&series.parts).movement());
     }
     let metrics = metrics.into_iter().map(|(name, size)| (name, None, size));
     let histograms = run.histograms.iter().map(|((name, instance), histogram)| {
-        (name.as_str(), instance.clone(), movement(&quantiles(histogram)))
+        (name.as_str(), instance.clone(), Track::of_quantiles(histogram).movement())
     });
     let all = metrics.chain(histograms).filter(|(_, _, size)| *size >= MIN_MOVEMENT);
     let all = all.map(|(name, instance, size)| {
@@ -109,44 +111,59 @@ fn last_part(side: &Side, window: Window) -> (Timestamp, Timestamp) {
     (start, end)
 }
 
-/// Returns the values of the columns in which an observation ends.
-fn values(parts: &[ColumnSums]) -> Vec<f64> {
-    let mut values = Vec::new();
-    let mut sums = ColumnSums::default();
-    for part in parts {
-        sums.add(*part);
-        if part.observations > 0 && sums.denominator > 0.0 {
-            values.push(sums.numerator / sums.denominator);
-            sums = ColumnSums::default();
-        }
-    }
-    values
+/// The values of the columns in which an observation ends.
+#[derive(Debug, Default)]
+struct Track {
+    values: Vec<f64>,
+    observations: usize,
 }
 
-/// Returns the quantile of the columns in which an observation ends.
-fn quantiles(histogram: &RunHistogram) -> Vec<f64> {
-    let columns = &histogram.columns;
-    let mut values = Vec::new();
-    let mut first = 0;
-    for (column, observations) in columns.observations.iter().enumerate() {
-        if *observations > 0 {
-            values.extend(columns.quantile_of_columns(RANK, first..column + 1));
-            first = column + 1;
+impl Track {
+    fn of_parts(parts: &[ColumnSums]) -> Self {
+        let mut track = Self::default();
+        let mut sums = ColumnSums::default();
+        for part in parts {
+            sums.add(*part);
+            if part.observations > 0 && sums.denominator > 0.0 {
+                track.values.push(sums.numerator / sums.denominator);
+                track.observations += sums.observations as usize;
+                sums = ColumnSums::default();
+            }
         }
+        track
     }
-    values
+
+    fn of_quantiles(histogram: &RunHistogram) -> Self {
+        let columns = &histogram.columns;
+        let mut track = Self::default();
+        let mut first = 0;
+        for (column, observations) in columns.observations.iter().enumerate() {
+            if *observations > 0 {
+                track.values.extend(columns.quantile_of_columns(RANK, first..column + 1));
+                track.observations += *observations as usize;
+                first = column + 1;
+            }
+        }
+        track
+    }
+
+    fn movement(mut self) -> f64 {
+        self.values.retain(|value| value.abs() < MAX_VALUE);
+        // The mean of several samples has no peak of one.
+        if self.observations < MIN_OBSERVATIONS * self.values.len() {
+            self.values = without_peaks(&self.values);
+        }
+        movement(&self.values)
+    }
 }
 
 /// Returns how far the values are away from the usual one, relative to both, when they are furthest
 /// from it, divided by the number of times at which they are half as far away or more.
 fn movement(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.retain(|value| value.abs() < MAX_VALUE);
-    let values = without_peaks(&values);
     if values.len() < MIN_VALUES {
         return 0.0;
     }
-    let usual = median(&mut values.clone());
+    let usual = median(&mut values.to_vec());
     let furthest = |one: f64, other: f64| {
         if (other - usual).abs() > (one - usual).abs() { other } else { one }
     };
@@ -182,12 +199,19 @@ mod tests {
         (0..60).map(|at| if is_during(&at) { during } else { usual }).collect()
     }
 
+    /// Returns the movement of values with this number of observations each.
+    fn movement_of(values: &[f64], observations: usize) -> f64 {
+        let observations = observations * values.len();
+        Track { values: values.to_vec(), observations }.movement()
+    }
+
     #[test]
     fn a_large_and_lasting_change_moves_most() {
-        let incident = movement(&values_with(5.0, 80.0, &[(30, 40)]));
-        let slower = movement(&values_with(5.0, 10.0, &[(30, 40)]));
-        let batches = movement(&values_with(5.0, 80.0, &[(3, 6), (20, 24), (35, 39), (50, 55)]));
-        let errors = movement(&values_with(0.0, 1.0, &[(30, 40)]));
+        let incident = movement_of(&values_with(5.0, 80.0, &[(30, 40)]), 1);
+        let slower = movement_of(&values_with(5.0, 10.0, &[(30, 40)]), 1);
+        let batches =
+            movement_of(&values_with(5.0, 80.0, &[(3, 6), (20, 24), (35, 39), (50, 55)]), 1);
+        let errors = movement_of(&values_with(0.0, 1.0, &[(30, 40)]), 1);
         assert!((incident - 75.0 / 85.0).abs() < 1e-9, "{incident}");
         assert!((batches - incident / 4.0).abs() < 1e-9, "{batches}");
         assert!(errors > incident && incident > slower && slower > batches);
@@ -197,18 +221,28 @@ mod tests {
     fn noise_constants_and_single_peaks_hardly_move() {
         let noise: Vec<f64> = (0..200_u32).map(|at| f64::from(at * 7919 % 101)).collect();
         for values in [&noise, &values_with(5.0, 500.0, &[(30, 31)]), &vec![7.0; 50]] {
-            assert!(movement(values) < MIN_MOVEMENT, "{values:?}");
+            assert!(movement_of(values, 1) < MIN_MOVEMENT, "{values:?}");
         }
-        assert!(movement(&[1.0, 9.0, 9.0, 9.0]) < MIN_MOVEMENT, "few values have no usual one");
+        assert!(
+            movement_of(&[1.0, 9.0, 9.0, 9.0], 1) < MIN_MOVEMENT,
+            "few values have no usual one"
+        );
         let broken = [f64::NAN, f64::INFINITY, 0.0, f64::MAX].repeat(10);
-        assert!((0.0..=1.0).contains(&movement(&broken)));
+        assert!((0.0..=1.0).contains(&movement_of(&broken, 1)));
+    }
+
+    #[test]
+    fn a_column_of_many_samples_is_no_peak() {
+        let values = values_with(5.0, 80.0, &[(30, 31)]);
+        assert!(movement_of(&values, 1) < MIN_MOVEMENT);
+        assert!(movement_of(&values, 60) > 0.8);
     }
 
     #[test]
     fn a_new_level_and_a_slow_rise_are_one_movement() {
-        let level = movement(&values_with(100.0, 300.0, &[(20, 60)]));
+        let level = movement_of(&values_with(100.0, 300.0, &[(20, 60)]), 1);
         assert!((level - 0.5).abs() < 1e-9, "{level}");
         let rise: Vec<f64> = (0..60).map(|at| 100.0 + 10.0 * f64::from(at)).collect();
-        assert!(movement(&rise) > MIN_MOVEMENT);
+        assert!(movement_of(&rise, 1) > MIN_MOVEMENT);
     }
 }
