@@ -74,7 +74,7 @@ impl Arguments {
         } else {
             None
         };
-        let archives = Archives::new(sides, zone, self.gaps.gaps())?;
+        let archives = Archives::new(sides, zone, self.gaps.gaps())?.opening_with(shown);
         let port = self.port;
         let failed = |error| Failure::Input(format!("127.0.0.1:{port}: {error}"));
         let server = Server::new(port, Arc::new(archives)).map_err(failed)?;

@@ -35,7 +35,7 @@ const MAX_CELLS: usize = 1 << 19;
 const MAX_SERIES: usize = 1 << 15;
 /// The most bytes of records that are read: of more, those of the last part of the window. They
 /// are read in a fifth of a second.
-const MAX_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 128 << 20;
 /// The least movement: of a value that is half as high again as usual.
 const MIN_MOVEMENT: f64 = 0.2;
 /// The fewest values that have something usual.

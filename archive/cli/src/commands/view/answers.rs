@@ -11,7 +11,7 @@ use pcp_archive::scan::{Columns, Selection};
 use pcp_archive::{Error, Timestamp};
 use serde::Serialize;
 
-use super::archives::{Archives, OpenedArchives};
+use super::archives::{Archives, OpenedArchives, lock};
 use super::beyond::{self, Direction};
 use super::question::{Question, SideMetric, Span};
 use crate::Failure;
@@ -190,8 +190,15 @@ impl<'r> Request<'r> {
         json(&all)
     }
 
+    /// Returns what moves in a window, or in one that differs little from it, if that is known.
     fn movements(&self, span: Span) -> Answer {
         let window = self.window(span);
+        let mut known = lock(&self.archives.movements);
+        if let Some((of, found)) = &*known
+            && is_almost(*of, window)
+        {
+            return Ok(Some(Body::Json(found.clone())));
+        }
         let sides = &self.opened.sides;
         let mut all = Vec::new();
         for (place, side) in sides.iter().enumerate() {
@@ -200,7 +207,9 @@ impl<'r> Request<'r> {
                 return Ok(None);
             }
         }
-        json(&all)
+        let found = text(&all)?;
+        *known = Some((window, found.clone()));
+        Ok(Some(Body::Json(found)))
     }
 
     /// Returns what `explain --json` prints of one archive, or `compare --json` of several, of which
@@ -252,6 +261,21 @@ impl<'r> Request<'r> {
         }
         json(&found.map(|found| self.archives.offset(found)))
     }
+}
+
+/// Returns whether the ends of two windows differ by less than a fiftieth of their length.
+fn is_almost(one: Window, other: Window) -> bool {
+    let most = other.end.seconds_since(other.start) / 50.0;
+    let differences = [one.start.seconds_since(other.start), one.end.seconds_since(other.end)];
+    differences.iter().all(|difference| difference.abs() <= most)
+}
+
+/// Reads what moves in the window that a page shows first, before one asks.
+pub(super) fn prepare(archives: &Archives, go_on: GoOn<'_>) {
+    let Window { start, end, .. } = archives.opening();
+    let span = Span { from: archives.offset(start), to: archives.offset(end) };
+    // What cannot be read is an error of the answers, too, which say so.
+    let _ = answer(archives, &Question::Movements { span }, go_on);
 }
 
 /// Returns the number of columns that fit into an answer with this number of series, at most
@@ -372,6 +396,19 @@ mod tests {
             let ended = answer(&archives, &question, &|| false).unwrap();
             assert!(ended.is_none(), "{question:?}");
         }
+    }
+
+    #[test]
+    fn movements_of_the_first_window_are_known_before_a_page_asks() {
+        let (_directory, archives) = archives();
+        prepare(&archives, &|| true);
+        // Nothing more is read: reading would end.
+        let asked = |to| {
+            let question = Question::Movements { span: Span { from: 0.0, to } };
+            answer(&archives, &question, &|| false).unwrap().is_some()
+        };
+        assert!(asked(9.0) && asked(9.1), "almost the same window");
+        assert!(!asked(5.0), "another window");
     }
 
     #[test]

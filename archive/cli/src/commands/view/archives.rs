@@ -27,6 +27,9 @@ const MIN_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Ratio of the pause before archives are opened again to the time that opening took.
 const PAUSE_FACTOR: u32 = 10;
 
+/// The length of the window that a page shows first.
+const OPENING: Duration = Duration::from_secs(86_400);
+
 /// The bytes of windows that are read each time.
 const SMALL: u64 = 64 << 20;
 
@@ -39,6 +42,11 @@ pub(super) struct Archives {
     pub(super) envelopes: Vec<Envelopes>,
     /// Archives of more bytes have one.
     small: u64,
+    /// The window that a page shows first, if it is not the last day.
+    opening: Option<Window>,
+    /// The last answer about movements, and its window. Locked while one is computed, so that whoever
+    /// asks for the same meanwhile gets it.
+    pub(super) movements: Mutex<Option<(Window, String)>>,
     /// The start when the program began: offsets in questions count from here.
     origin: Timestamp,
     state: Mutex<State>,
@@ -121,7 +129,31 @@ impl Archives {
         let opened = Arc::new(OpenedArchives::new(sides, origin, &zone, None)?);
         let state = Mutex::new(State { opened, problem: None });
         let looking = Mutex::new(Look { files, next: Instant::now() });
-        Ok(Self { zone, gaps, envelopes, small: SMALL, origin, state, looking })
+        Ok(Self {
+            zone,
+            gaps,
+            envelopes,
+            small: SMALL,
+            opening: None,
+            movements: Mutex::new(None),
+            origin,
+            state,
+            looking,
+        })
+    }
+
+    /// Sets the window that a page shows first.
+    pub(super) fn opening_with(self, opening: Option<Window>) -> Self {
+        Self { opening, ..self }
+    }
+
+    /// Returns the window that a page shows first, as `page.js` does.
+    pub(super) fn opening(&self) -> Window {
+        self.opening.unwrap_or_else(|| {
+            let end = self.opened().end;
+            let start = end.saturating_sub(OPENING).max(self.origin);
+            Window { start, end, origin: start }
+        })
     }
 
     /// Sets the size from which archives get a pyramid.
@@ -277,6 +309,6 @@ fn files(sides: &Sides) -> Vec<File> {
     all
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

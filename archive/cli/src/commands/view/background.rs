@@ -1,4 +1,5 @@
-//! Reads large archives from the start of the server on, so that wide windows take no time.
+//! Reads large archives from the start of the server on, so that wide windows take no time, and what
+//! moves in the window that a page shows first.
 //! Questions go first, within limits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use super::answers::prepare;
 use super::archives::{Archives, OpenedArchives};
 
 /// A thread that extends the pyramids of archives whenever they have grown.
@@ -58,6 +60,7 @@ impl Background {
 }
 
 fn extend(archives: &Archives, woken: &Receiver<()>, questions: &AtomicUsize) {
+    prepare(archives, &|| true);
     let mut known = Weak::<OpenedArchives>::new();
     while woken.recv().is_ok() {
         let opened = Arc::downgrade(&archives.opened());
