@@ -149,7 +149,7 @@ impl ChangePoint {
     }
 
     /// Returns whether a change is one of the same number.
-    fn is_of_series(&self, other: &Self) -> bool {
+    pub(crate) fn is_of_series(&self, other: &Self) -> bool {
         (&self.metric, &self.instance, self.kind) == (&other.metric, &other.instance, other.kind)
     }
 

@@ -257,7 +257,10 @@ fn restarts_again_and_again_are_a_change_and_one_line_of_events() {
     assert_eq!(json["events"].as_array().unwrap().len(), 15);
     let text = text(archive.base(), &["--last", "10m"]);
     assert!(text.contains("restarted web, 15 times until 22:29:40"), "{text}");
-    assert!(text.starts_with("22:25:00  restarts mmv.web rose from 0.0/min to 3.0/min"), "{text}");
+    assert!(
+        text.starts_with("22:25:00  web restarted 3.0/min, before 0.0/min, for 5 min."),
+        "{text}"
+    );
 }
 
 #[test]
@@ -413,7 +416,7 @@ fn change_of_eight_samples_after_eight_is_found() {
     };
     let archive = archive(40, row, Builder::new().metric("mmv.shop.depth", "u32 instant count"));
     let text = text(archive.base(), &[]);
-    assert!(text.contains("value mmv.shop.depth rose from 10.9 to 500, for 8 s"), "{text}");
+    assert!(text.contains("value mmv.shop.depth rose from 10.9 to 500 (46x), for 8 s."), "{text}");
 }
 
 #[test]
@@ -486,6 +489,9 @@ fn two_slow_spells_in_half_a_minute_are_named() {
         }
         found.sort_by(f64::total_cmp);
         assert_eq!(found.len(), slow.len(), "{slow:?}: {json}");
+        let text = text(archive.base(), &[]).replace('\n', " ");
+        assert!(text.contains("from 320 us to 20.5 ms (64x), for 5 s"), "{text}");
+        assert_eq!(text.contains(", again at 22:13:44."), slow.len() == 2, "{text}");
         for (begin, slow) in found.iter().zip(slow) {
             assert!((begin - slow.start as f64).abs() <= 1.0, "{slow:?}: {json}");
         }

@@ -379,7 +379,9 @@ impl Report<'_> {
     fn headline(&self) -> String {
         let changes = &self.content.explanation.changes;
         if self.content.explanation.series == 0 {
-            return format!("No metric has {MIN_VALUES} samples or more at these times.");
+            return format!(
+                "The window is too short to tell what changed: no metric has {MIN_VALUES} samples in it."
+            );
         }
         let samples = self.content.explanation.samples;
         let Some(first) = changes.first() else {
@@ -392,22 +394,41 @@ impl Report<'_> {
             return "No series changed more than it usually does.".to_owned();
         };
         let begin = self.time(first.begin);
-        let title = title(first);
         let before = number(first, first.before);
         let during = number(first, first.during);
-        let direction = if first.during > first.before { "rose" } else { "fell" };
-        let manner = if first.is_gradual { " slowly" } else { "" };
+        let what = if let (ChangeKind::Restarts, Some(program)) =
+            (first.kind, program_of(&first.metric))
+        {
+            format!("{program} restarted {during}, before {before}")
+        } else {
+            let direction = if first.during > first.before { "rose" } else { "fell" };
+            let manner = if first.is_gradual { " slowly" } else { "" };
+            let factor = factor_text(first);
+            format!("{} {direction}{manner} from {before} to {during}{factor}", title(first))
+        };
         let end = match first.end {
             Some(_) => format!("for {}", length(first)),
             None => "and goes on".to_owned(),
         };
-        let others = changes.iter().filter(|change| change.group == first.group).count() - 1;
-        let others = match others {
-            0 => String::new(),
-            1 => "; 1 other moved with it".to_owned(),
-            others => format!("; {others} others moved with it"),
-        };
-        format!("{begin}  {title} {direction}{manner} from {before} to {during}, {end}{others}.")
+        let mut text = format!("{begin}  {what}, {end}");
+        let mut again = Vec::new();
+        for change in changes.iter().skip(1) {
+            if change.is_of_series(first) && change.begin > first.begin {
+                again.push(self.time(change.begin));
+            }
+        }
+        if !again.is_empty() {
+            let _ = write!(text, ", again at {}", again.join(" and "));
+        }
+        match changes.iter().filter(|change| change.group == first.group).count() - 1 {
+            0 => {}
+            1 => text.push_str("; 1 other moved with it"),
+            others => {
+                let _ = write!(text, "; {others} others moved with it");
+            }
+        }
+        text.push('.');
+        text
     }
 
     /// Returns the number of series, and the period that the window is compared with.
@@ -511,6 +532,17 @@ fn ratio_text(change: &ChangePoint) -> String {
         Some(ratio) if ratio >= 100.0 => format!("{ratio:.0}"),
         Some(ratio) => format!("{ratio:.2}"),
         None => "-".to_owned(),
+    }
+}
+
+/// Formats the size of a change: ` (8.9x)` of what more than doubles, ` (+25%)` of others, and nothing
+/// of what was 0.
+fn factor_text(change: &ChangePoint) -> String {
+    match change.ratio() {
+        Some(ratio) if ratio >= 10.0 => format!(" ({ratio:.0}x)"),
+        Some(ratio) if ratio >= 2.0 => format!(" ({ratio:.1}x)"),
+        Some(ratio) if ratio >= 0.0 => format!(" ({:+.0}%)", 100.0 * (ratio - 1.0)),
+        _ => String::new(),
     }
 }
 
