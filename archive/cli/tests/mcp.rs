@@ -209,6 +209,27 @@ fn requests_before_the_end_of_the_input_are_answered() {
 
 /// The assistant is a script: it knows the instructions and no name.
 #[test]
+fn cancelled_request_has_no_response() {
+    let (_directory, base) = incident::jobs();
+    let mut server = Server::start(&[path(&base)]);
+    let explain = json!({"name": "explain", "arguments": {}});
+    let mut lines = Vec::new();
+    for id in ["a", "b", "c"] {
+        let mut request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call"});
+        request["params"] = explain.clone();
+        lines.push(request.to_string());
+    }
+    let params = json!({"requestId": "b", "reason": "not needed"});
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    lines.push(cancel.to_string());
+    server.send(&lines.join("\n"));
+    assert_eq!(server.receive()["id"], "a");
+    assert_eq!(server.receive()["id"], "c");
+    assert_eq!(server.ask("ping", json!({}))["result"], json!({}));
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
 fn an_assistant_finds_the_cause_of_an_incident() {
     let (_directory, base) = incident::jobs();
     let mut server = Server::start(&[path(&base)]);

@@ -8,20 +8,23 @@
 //! | module | contents |
 //! |---|---|
 //! | `lines` | messages, each a line of limited length |
+//! | `requests` | reads ahead, and leaves out what the client cancels |
 //! | `protocol` | requests and responses of JSON-RPC; versions of the protocol |
 //! | `tools` | what can be asked, with the types of arguments, and the command line of each |
 //! | `programs` | the answer of the tool that is no subcommand |
 //! | `answers` | runs a tool, and marks what it prints as data |
 //!
-//! Requests are answered one after another: a command uses all processors.
+//! Requests are answered one after another: a command uses all processors. Those that wait can be
+//! cancelled.
 
 mod answers;
 mod lines;
 mod programs;
 mod protocol;
+mod requests;
 mod tools;
 
-use std::io::{self, Write as _};
+use std::io::{self, BufReader, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -30,7 +33,7 @@ use serde_json::Value;
 use crate::Failure;
 use crate::options::{ArchiveArgument, Parts};
 use crate::text::shown;
-use lines::{Line, Lines};
+use requests::{Message, Requests};
 
 /// What an assistant should know before its first question.
 const INSTRUCTIONS: &str = include_str!("mcp/instructions.md");
@@ -82,13 +85,18 @@ impl Archives {
 impl Arguments {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let archives = self.archives()?;
-        let mut lines = Lines::new(io::stdin().lock());
         let failed = |error| Failure::Input(format!("standard input: {error}"));
-        while let Some(line) = lines.next().map_err(failed)? {
-            let response = match line {
-                Line::Text(text) => protocol::respond(&archives, text),
-                Line::TooLong => Some(protocol::too_long()),
+        let requests = Requests::read(BufReader::new(io::stdin())).map_err(failed)?;
+        while let Some(message) = requests.next().map_err(failed)? {
+            let response = match &message {
+                Message::Text { line, .. } => protocol::respond(&archives, line),
+                Message::TooLong => Some(protocol::too_long()),
             };
+            if let Message::Text { id: Some(id), .. } = &message
+                && requests.close(id)
+            {
+                continue;
+            }
             if let Some(response) = response {
                 send(&response)?;
             }
