@@ -19,8 +19,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Queries the system.
-    pub(crate) fn here() -> Self {
+    /// Returns the names of this host according to the system.
+    pub(crate) fn local() -> Self {
         Self {
             name: WriterLabel::local().hostname.to_string(),
             domain: first_word("/proc/sys/kernel/domainname")
@@ -86,13 +86,13 @@ mod tests {
 
     #[test]
     fn this_host_has_a_name() {
-        let host = Host::here();
+        let host = Host::local();
         assert!(!host.name.is_empty() && !host.domain.is_empty() && !host.machine_id.is_empty());
     }
 
     #[test]
     fn label_values_are_json_strings() {
-        let host = Host { name: "a\"b".into(), ..Host::here() };
+        let host = Host { name: "a\"b".into(), ..Host::local() };
         assert_eq!(host.context_labels()[0], ("hostname", "\"a\\\"b\"".into()));
     }
 }

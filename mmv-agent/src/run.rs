@@ -115,7 +115,7 @@ impl RunningAgent {
 pub(crate) fn run(invocation: &Invocation, held: HeldSignals) -> Result<Summary, Error> {
     reserve_descriptors(SOCKETS);
     let settings = invocation.settings()?;
-    let host = Host::here();
+    let host = Host::local();
     let status = settings.fixed.destination.socket(&host.name);
     info!("{}", settings.fixed.prepare(status.as_deref()));
     settings.warnings().iter().for_each(|warning| warn!("{warning}"));
@@ -164,7 +164,7 @@ fn start_with(
     if settings.reloadable.interval.is_zero() {
         return Err(Error::NoInterval);
     }
-    let host = Host { labels: settings.reloadable.labels.clone(), ..Host::here() };
+    let host = Host { labels: settings.reloadable.labels.clone(), ..Host::local() };
     let files = file_name(&host.name);
     if files != host.name {
         let host = line(&host.name);

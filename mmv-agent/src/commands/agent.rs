@@ -23,7 +23,7 @@ pub(super) enum Agent {
 /// Finds the agent of an archive directory; without one, that of this user, else that of the
 /// system.
 pub(super) fn find(archive_dir: Option<&Path>) -> Agent {
-    let host = Host::here().name;
+    let host = Host::local().name;
     let Sockets { mut own, mut others } = Sockets::new(archive_dir, &host);
     if let Some(found) = own.iter().position(|socket| UnixStream::connect(socket).is_ok()) {
         return Agent::At(own.swap_remove(found));

@@ -132,13 +132,12 @@ pub(super) fn compression<'de, D: Deserializer<'de>>(
     })
 }
 
-/// When records are synced to disk, so that they survive a power failure. (They survive the end of
-/// the agent in any case.)
+/// Times at which records are synced to disk, so that they survive a power failure. They survive
+/// the end of the agent in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SyncPolicy {
-    /// When the system does.
+    /// Left to the system.
     Never,
-    /// At this interval.
     Every(Duration),
     /// After each record.
     Always,

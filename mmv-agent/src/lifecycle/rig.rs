@@ -376,7 +376,7 @@ impl Home {
 
     fn agent(&self) -> (Sampler, QueueReceiver, Archiver, Housekeeper, Receiver<Task>) {
         let settings = &self.settings;
-        let host = Host { name: "box".into(), ..Host::here() };
+        let host = Host { name: "box".into(), ..Host::local() };
         let (writer, receiver) = queue(settings.reloadable.limits.queue_bytes as usize);
         let (housekeeper, tasks) = unbounded();
         let names = ArchiveNames::new(settings.fixed.destination.clone(), &host.name);

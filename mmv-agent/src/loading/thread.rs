@@ -128,7 +128,7 @@ impl SharedMailbox {
     }
 }
 
-/// The loader's end.
+/// The loader with its ends of the channels, on its own thread.
 pub(crate) struct LoaderThread {
     loader: Loader,
     requests: Receiver<Request>,

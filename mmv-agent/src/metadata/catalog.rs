@@ -649,7 +649,7 @@ mod tests {
             })
             .collect();
         let reserved = crate::telemetry::events::names();
-        merge(7, &members, &Host::here(), reserved, &mut NameOwners::default())
+        merge(7, &members, &Host::local(), reserved, &mut NameOwners::default())
     }
 
     #[test]

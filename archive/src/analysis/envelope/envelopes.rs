@@ -51,7 +51,7 @@ const CHUNKS: usize = 16;
 /// selection.select("acme.load"); // 1 at each second, but 99 at 700 s
 /// let source = Source::from(&archive);
 ///
-/// let envelopes = Envelopes::new(Options::default()).small(0);
+/// let envelopes = Envelopes::new(Options::default()).max_direct_bytes(0);
 /// assert!(envelopes.extend(&selection, &|| true)?);
 /// let grid = Grid::new(source.start()..=source.end(), 4);
 /// let answer = envelopes.envelope(&selection, &grid, &|| true)?.expect("nothing ended it");
@@ -64,7 +64,7 @@ const CHUNKS: usize = 16;
 #[derive(Debug)]
 pub struct Envelopes {
     options: Options,
-    small: u64,
+    max_direct_bytes: u64,
     budget: usize,
     /// About the bytes of records that are one segment of the pyramid.
     segment: u64,
@@ -102,7 +102,7 @@ impl Envelopes {
     pub const fn new(options: Options) -> Self {
         Self {
             options,
-            small: SMALL,
+            max_direct_bytes: SMALL,
             budget: BUDGET,
             segment: SEGMENT,
             extending: Mutex::new(()),
@@ -113,8 +113,8 @@ impl Envelopes {
     /// Sets the size, by the index, up to which windows are answered from records. The default
     /// is 64 MiB.
     #[must_use]
-    pub fn small(self, bytes: u64) -> Self {
-        Self { small: bytes, ..self }
+    pub fn max_direct_bytes(self, bytes: u64) -> Self {
+        Self { max_direct_bytes: bytes, ..self }
     }
 
     /// Sets the most memory of the pyramid, in bytes. The default is 48 MiB. It has as many columns
@@ -257,7 +257,7 @@ impl Envelopes {
         go_on: GoOn<'_>,
     ) -> Result<Option<Answer>> {
         let source = selection.source();
-        if source.bytes_of(&grid.window()) > self.small {
+        if source.bytes_of(&grid.window()) > self.max_direct_bytes {
             let coarse = self.coarse(selection, grid).filter(|answer| match answer.origin {
                 EnvelopeOrigin::Records => true,
                 EnvelopeOrigin::Pyramid { until } => until >= source.end(),

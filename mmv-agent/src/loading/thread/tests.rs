@@ -26,7 +26,7 @@ fn loader(dir: &Path) -> Loader {
     let removals = unbounded().1;
     let shared = Arc::<SharedStatus>::default();
     let links = LoaderLinks { housekeeper, removals, shared };
-    Loader::new(&settings, Host::here(), LoaderState::default(), links)
+    Loader::new(&settings, Host::local(), LoaderState::default(), links)
 }
 
 fn step(loader: &mut Loader, second: u64) -> Update {

@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn large_archive_is_answered_from_a_pyramid() {
         let (_directory, archives) = archives();
-        let archives = archives.small(0);
+        let archives = archives.max_direct_bytes(0);
         let metrics = vec![SideMetric { side: 0, pmid: PMID }];
         let span = Span { from: 0.0, to: 9.0 };
         let question = Question::Columns { metrics, span, columns: 8, raw: false };

@@ -23,25 +23,24 @@ use crate::page::sides::{Side, Sides};
 use crate::time::{Window, Zone};
 use crate::{Failure, columns};
 
-const MIN_LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Ratio of the pause before archives are opened again to the time that opening took.
 const PAUSE_FACTOR: u32 = 10;
 
 /// The length of the window that a page shows first.
 const OPENING: Duration = Duration::from_secs(86_400);
 
-/// The bytes of windows that are read each time.
-const SMALL: u64 = 64 << 20;
+/// Size of archives from which their charts are kept in memory; smaller ones are read each time.
+const MAX_DIRECT_BYTES: u64 = 64 << 20;
 
 /// The archives, and what they had when they were opened last.
 #[derive(Debug)]
 pub(super) struct Archives {
     zone: Zone,
     pub(super) gaps: Gaps,
-    /// Of each side, with a pyramid once [`extend`](Self::extend) has read a large one.
+    /// Charts of each side, kept in memory once [`extend`](Self::extend) has read a large one.
     pub(super) envelopes: Vec<Envelopes>,
-    /// Archives of more bytes have one.
-    small: u64,
+    max_direct_bytes: u64,
     /// The window that a page shows first, if it is not the last day.
     opening: Option<Window>,
     /// The last answer about movements, and its window. Locked while one is computed, so that whoever
@@ -50,8 +49,8 @@ pub(super) struct Archives {
     /// The start when the program began: offsets in questions count from here.
     origin: Timestamp,
     state: Mutex<State>,
-    /// Held by the one who looks at the files.
-    looking: Mutex<Look>,
+    /// Held by the one who checks the files.
+    file_check: Mutex<FileCheck>,
 }
 
 #[derive(Debug)]
@@ -61,8 +60,9 @@ struct State {
     problem: Option<String>,
 }
 
+/// What the files were at the last check, and the time of the next one.
 #[derive(Debug)]
-struct Look {
+struct FileCheck {
     files: Vec<File>,
     next: Instant,
 }
@@ -125,20 +125,23 @@ impl Archives {
         let origin = sides.start();
         let files = files(&sides);
         let options = Options { rates: true, gaps };
-        let envelopes = sides.iter().map(|_| Envelopes::new(options).small(SMALL)).collect();
+        let envelopes = sides
+            .iter()
+            .map(|_| Envelopes::new(options).max_direct_bytes(MAX_DIRECT_BYTES))
+            .collect();
         let opened = Arc::new(OpenedArchives::new(sides, origin, &zone, None)?);
         let state = Mutex::new(State { opened, problem: None });
-        let looking = Mutex::new(Look { files, next: Instant::now() });
+        let file_check = Mutex::new(FileCheck { files, next: Instant::now() });
         Ok(Self {
             zone,
             gaps,
             envelopes,
-            small: SMALL,
+            max_direct_bytes: MAX_DIRECT_BYTES,
             opening: None,
             movements: Mutex::new(None),
             origin,
             state,
-            looking,
+            file_check,
         })
     }
 
@@ -158,9 +161,9 @@ impl Archives {
 
     /// Sets the size from which archives get a pyramid.
     #[cfg(test)]
-    pub(super) fn small(self, bytes: u64) -> Self {
-        let envelopes = self.envelopes.into_iter().map(|one| one.small(bytes)).collect();
-        Self { envelopes, small: bytes, ..self }
+    pub(super) fn max_direct_bytes(self, bytes: u64) -> Self {
+        let envelopes = self.envelopes.into_iter().map(|one| one.max_direct_bytes(bytes)).collect();
+        Self { envelopes, max_direct_bytes: bytes, ..self }
     }
 
     /// Reads what the pyramids of large archives lack, unless `go_on` ends it.
@@ -172,7 +175,7 @@ impl Archives {
         let opened = self.opened();
         for (side, envelopes) in opened.sides.iter().zip(&self.envelopes) {
             let source = side.source();
-            if source.bytes_of(&(source.start()..=source.end())) <= self.small {
+            if source.bytes_of(&(source.start()..=source.end())) <= self.max_direct_bytes {
                 continue;
             }
             let mut selection = opened.sides.selection(side);
@@ -199,13 +202,13 @@ impl Archives {
     /// Opens the archives again if their files have changed, and not too often.
     pub(super) fn look(&self) -> ViewState {
         // Whoever asks meanwhile gets what there was before.
-        if let Ok(mut look) = self.looking.try_lock()
-            && Instant::now() >= look.next
+        if let Ok(mut check) = self.file_check.try_lock()
+            && Instant::now() >= check.next
         {
             let begin = Instant::now();
             let before = self.opened();
             let files = files(&before.sides);
-            if files != look.files {
+            if files != check.files {
                 let again = before.sides.reopened().and_then(|sides| {
                     OpenedArchives::new(sides, self.origin, &self.zone, Some(&before))
                 });
@@ -214,10 +217,10 @@ impl Archives {
                     Ok(opened) => *state = State { opened: Arc::new(opened), problem: None },
                     Err(failure) => state.problem = Some(failure.to_string()),
                 }
-                look.files = files;
+                check.files = files;
             }
             let end = Instant::now();
-            look.next = end + MIN_LOOK_INTERVAL.max((end - begin) * PAUSE_FACTOR);
+            check.next = end + MIN_CHECK_INTERVAL.max((end - begin) * PAUSE_FACTOR);
         }
         let State { opened, problem } = &*lock(&self.state);
         let end = seconds(opened.end);

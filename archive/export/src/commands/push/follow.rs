@@ -73,7 +73,7 @@ impl Hosts<'_> {
         let mut reported = Counts::default();
         loop {
             if looked.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
-                self.look()?;
+                self.add_new_hosts()?;
                 reported = if looked.is_some() { self.report(reported) } else { self.counts() };
                 looked = Some(Instant::now());
             }
@@ -88,8 +88,7 @@ impl Hosts<'_> {
         }
     }
 
-    /// Adds new hosts.
-    fn look(&mut self) -> Result<(), Failure> {
+    fn add_new_hosts(&mut self) -> Result<(), Failure> {
         let found = match self.arguments.source.hosts() {
             Ok(found) => found,
             // Hosts may be created later.

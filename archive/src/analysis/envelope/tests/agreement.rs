@@ -111,7 +111,7 @@ proptest! {
         selection.select(BYTES);
         let grid = Grid::new(span.clone(), columns);
         let envelope = Envelope::read(&selection, grid.clone(), Options::default()).unwrap();
-        let envelopes = Envelopes::new(Options::default()).small(0);
+        let envelopes = Envelopes::new(Options::default()).max_direct_bytes(0);
         prop_assert!(envelopes.extend(&selection, &|| true).unwrap());
         let coarse = envelopes.envelope(&selection, &grid, &|| true).unwrap().unwrap().envelope;
         // The columns of a pyramid may be wider.
@@ -128,7 +128,7 @@ proptest! {
             let mut alone = Selection::new(&archive);
             alone.select(ORDERS);
             alone.select_instance(name);
-            let envelopes = Envelopes::new(Options::default()).small(0);
+            let envelopes = Envelopes::new(Options::default()).max_direct_bytes(0);
             prop_assert!(envelopes.extend(&alone, &|| true).unwrap());
             let coarse = envelopes.envelope(&alone, &grid, &|| true).unwrap().unwrap().envelope;
             let envelope = Envelope::read(&alone, grid.clone(), Options::default()).unwrap();

@@ -54,7 +54,7 @@ proptest! {
         rates in any::<bool>(),
     ) {
         let options = Options { rates, ..Options::default() };
-        let envelopes = Envelopes::new(options).small(0).budget(budget).segment(segment);
+        let envelopes = Envelopes::new(options).max_direct_bytes(0).budget(budget).segment(segment);
         let count = (before * steps.len() as f64) as usize;
         for steps in [&steps[..count], &steps[..]].into_iter().filter(|steps| !steps.is_empty()) {
             let (_directory, archives) = written(steps, named);
@@ -113,7 +113,7 @@ fn a_small_window_is_read_and_a_large_one_is_not() {
     selection.select(NAMES[3]);
     let whole = Grid::new(source.start()..=source.end(), 10);
     let bytes = source.bytes_of(&whole.window());
-    let envelopes = Envelopes::new(Options::default()).small(bytes / 2);
+    let envelopes = Envelopes::new(Options::default()).max_direct_bytes(bytes / 2);
     let origin = |selection: &Selection<'_>, grid: &Grid| {
         envelopes.envelope(selection, grid, &|| true).unwrap().unwrap().origin
     };
@@ -149,7 +149,7 @@ fn what_was_ended_goes_on_where_it_was() {
         Envelope::read_while(&selection, grid.clone(), Options::default(), &|| false).unwrap(),
         None
     );
-    let envelopes = Envelopes::new(Options::default()).small(0).segment(4000);
+    let envelopes = Envelopes::new(Options::default()).max_direct_bytes(0).segment(4000);
     let until = || match envelopes.coarse(&selection, &grid)?.origin {
         EnvelopeOrigin::Pyramid { until } => Some(until),
         EnvelopeOrigin::Records => None,
@@ -195,6 +195,7 @@ fn a_pyramid_keeps_to_its_budget_or_gives_up() {
     assert_eq!(envelopes.bytes(), 0);
     let source = Source::from(&archives);
     let grid = Grid::new(source.start()..=source.end(), 10);
-    let answer = envelopes.small(0).envelope(&selection, &grid, &|| true).unwrap().unwrap();
+    let answer =
+        envelopes.max_direct_bytes(0).envelope(&selection, &grid, &|| true).unwrap().unwrap();
     assert_eq!(answer.origin, EnvelopeOrigin::Records);
 }

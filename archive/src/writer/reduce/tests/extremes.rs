@@ -28,7 +28,7 @@ fn enveloped(archive: &Archive, name: &str) -> [Vec<(Option<i32>, f64, f64)>; 2]
     selection.select(name);
     let grid = Grid::new(archive.label().start..=archive.end(), 1);
     let read = Envelope::read(&selection, grid.clone(), Options::default()).unwrap();
-    let envelopes = Envelopes::new(Options::default()).small(0);
+    let envelopes = Envelopes::new(Options::default()).max_direct_bytes(0);
     assert!(envelopes.extend(&selection, &|| true).unwrap());
     let coarse = envelopes.coarse(&selection, &grid).unwrap().envelope;
     [read, coarse].map(|envelope| {
