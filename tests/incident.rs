@@ -112,9 +112,11 @@ fn quantile(durations: &mut [f64], rank: f64) -> f64 {
 #[test]
 fn three_commands_find_endpoint_times_and_factor_of_an_incident() {
     let scratch = Scratch::new();
+    // Built before the agent begins, so that the archive has the program alone.
+    let jobs_program = binaries::example("jobs");
     let mut agent = Agent::start_with(&scratch, &["--interval", "100ms", "--events", "true"]);
     let log = scratch.path().join("jobs.log");
-    let mut program = Command::new(binaries::example("jobs"));
+    let mut program = Command::new(jobs_program);
     program.arg(&log).args(SPANS).env("PCP_TMP_DIR", scratch.tmp_dir());
     assert!(program.status().expect("run the program").success());
     assert!(agent.terminate().success());
