@@ -4,8 +4,8 @@
 //! the largest and most certain first. They are not called causes.
 //!
 //! 1. The metrics are read once into 480 columns: the rates of counters, the means of gauges, and of
-//!    a histogram its rate and the shares of values above its usual quantiles 0.5, 0.9 and 0.99, or
-//!    above the middle between those and much greater ones ([`tracks`]).
+//!    a histogram its rate and the shares of values above five of its usual quantiles, or above the
+//!    middle between those and much greater ones ([`tracks`]).
 //! 2. The most significant [contrast](contrast) of each series is a change if it is significant. The
 //!    false discovery rate over all series is controlled: at most five of a hundred quiet windows
 //!    may have a change. In a series that changed, what is left without the change is searched again.

@@ -504,3 +504,39 @@ fn few_samples_are_not_said_to_be_calm() {
     let text = text(archive.base(), &[]);
     assert!(text.starts_with("No series changed by much. With 34 samples"), "{text}");
 }
+
+#[test]
+fn values_that_move_below_the_median_are_a_change() {
+    const BUCKETS: [&str; 3] = ["96..111", "192..223", "960..1023"];
+    let builder = Builder::new()
+        .metric("mmv.shop.latency.bucket", "u64 counter count")
+        .instances(
+            "mmv.shop.latency.bucket",
+            BUCKETS.map(|name| format!("bucket={name}")).iter().map(String::as_str),
+        )
+        .labels("mmv.shop.latency.bucket", &[("histogram", "microsec")]);
+    let mut counts = [0; 3];
+    let row = |second: u64| {
+        let fast = if second < 900 { 5 } else { 30 };
+        counts[0] += fast + noise(second, 3);
+        counts[1] += 45 - fast + noise(second + 7, 4);
+        counts[2] += 65 + noise(second + 13, 9);
+        let cells = BUCKETS.iter().zip(counts);
+        cells
+            .map(|(name, count)| {
+                (format!("mmv.shop.latency.bucket[bucket={name}]"), Cell::from(count))
+            })
+            .collect()
+    };
+    let archive = archive(1200, row, builder);
+    let json = json(archive.base(), &["--last", "10m"]);
+    assert_eq!(json["changes"].as_array().unwrap().len(), 1, "{json}");
+    let change = &json["changes"][0];
+    assert_eq!(
+        (&change["kind"], &change["metric"]),
+        (&"quantile".into(), &"mmv.shop.latency".into())
+    );
+    assert!(change["quantile"].as_f64().unwrap() < 0.5, "{change}");
+    assert!((898.0..=902.0).contains(&second(&change["begin"])), "{change}");
+    assert!(change["ratio"].as_f64().unwrap() < 0.6, "{change}");
+}

@@ -8,8 +8,9 @@ use pcp_archive::Units;
 use super::contrast::{Contrast, strongest_contrast};
 use crate::comparison::{ColumnSums, ObservedRun, RunHistogram, SeriesName, Statistic};
 
-/// The quantiles of histograms that are examined.
-const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
+/// The quantiles of histograms that are examined. The lower ones show what moves between buckets
+/// below the median, where the others see nothing.
+const RANKS: [f64; 5] = [0.1, 0.25, 0.5, 0.9, 0.99];
 
 /// Least number of columns before the window that tell what is usual.
 const MIN_COLUMNS_BEFORE: usize = 96;
