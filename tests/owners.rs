@@ -184,10 +184,13 @@ fn thousands_of_files_of_one_user_leave_clusters_for_others() {
     put(&scratch, "shop", VICTIM, &image(0, 1, &[("orders", TRUE)]));
     let base = agent.archive();
     let meta = format!("{}.meta", base.display());
-    wait::until_true("the program's metric", || {
+    let described = |name: &[u8]| {
         let bytes = fs::read(&meta).unwrap_or_default();
-        bytes.windows(b"mmv.shop.orders".len()).any(|window| window == b"mmv.shop.orders")
-    });
+        bytes.windows(name.len()).filter(|window| *window == name).count()
+    };
+    wait::until_true("the program's metric", || described(b"mmv.shop.orders") > 0);
+    wait::until_true("as many of the user's as it may have", || described(b"mmv.a") >= 991);
+    wait_for_samples(&agent);
     assert!(agent.terminate().success(), "{}", agent.log());
     let facts = archive_facts::of_mmv_archive(&base);
     let clusters = facts.metrics.keys().filter(|pmid| pmid.starts_with("70."));

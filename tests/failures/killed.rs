@@ -11,6 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+use mmv_writer::Registry;
 use nix::sys::signal::Signal;
 use pcp_archive::check::{Severity, check};
 use pcp_archive::internal::original_base;
@@ -75,7 +76,8 @@ fn run(command: Command, scratch: &Scratch, config: &[String; 2], options: &[&st
 #[track_caller]
 fn assert_complete(directory: &Path) -> Vec<PathBuf> {
     let names = names(directory);
-    let metadata = names.iter().filter_map(|name| name.strip_suffix(".meta"));
+    let plain = names.iter().map(|name| name.strip_suffix(".xz").unwrap_or(name));
+    let metadata = plain.filter_map(|name| name.strip_suffix(".meta"));
     let mut bases: Vec<PathBuf> = metadata.map(|name| directory.join(name)).collect();
     bases.sort();
     let mut members = 0;
@@ -202,19 +204,27 @@ fn killed_while_deleting_archive_directory_stays_readable() {
 }
 
 #[test]
-fn killed_while_compressing_volume_directory_stays_readable() {
+fn killed_while_compressing_archive_directory_stays_readable() {
     if shim::library().is_none() {
         return;
     }
-    let archives = with_archives(1);
+    let scratch = Scratch::new();
+    scratch.install_bytes(&image(9, 1, &[("requests", 3)]), "app");
+    let many = Registry::builder("many").directory(scratch.mmv_dir()).build().expect("a file");
+    for number in 0..1_200 {
+        let metric = many.counter(format!("m{number}"));
+        let _counter = metric.help("x".repeat(240)).build().expect("a metric");
+    }
+    Agent::start_with(&scratch, &["--interval", "5ms", "--samples", "4"]).ended();
     let config = "[compression]\nmethod = \"xz\"\nafter = \"1ms\"\n";
     let is_compressed = |host: &Path| {
         let names = names(host);
-        names.iter().any(|name| name.ends_with(".0.xz")) && names.len() == 3
+        ["index", "meta.xz", "0.xz"].iter().all(|end| names.iter().any(|name| name.ends_with(end)))
+            && names.len() == 3
     };
-    let (steps, left) = killed_until(&archives, config, "compressor", is_compressed);
-    // Created, written, renamed, and the plain one removed.
-    assert!(steps >= 4, "only {steps} steps");
+    let (steps, left) = killed_until(&scratch, config, "compressor", is_compressed);
+    // Volume and metadata: created, written, renamed, and the plain one removed.
+    assert!(steps >= 8, "only {steps} steps");
     assert_eq!(left.len(), 1);
 }
 

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use pcp_archive::Archive;
 use pcp_archive::Compression;
 use pcp_archive::check::{Severity, check};
-use pcp_archive::compress::{Effort, compress_volume};
+use pcp_archive::compress::{Effort, compress_member};
 
 use super::half_made::assert_readable_after_kill;
 use super::killed::{each_step, member};
@@ -48,7 +48,7 @@ fn disorder() -> Scratch {
     // Each start repairs what the one before left, so the damage is done after all.
     let plain = member(&twins, "0");
     let bytes = fs::read(&plain).expect("a volume");
-    compress_volume(&plain, Compression::Xz, Effort::Least, &mut || true).expect("compress it");
+    compress_member(&plain, Compression::Xz, Effort::Least, &mut || true).expect("compress it");
     fs::write(&plain, bytes).expect("the plain one again");
     fs::write(member(&twins, "1.xz.unfinished"), "half").expect("an unfinished one");
     let cut = |base: &Path, suffix: &str, bytes: u64| {

@@ -1,7 +1,7 @@
-//! Compressing the data volumes of an archive.
+//! Compressing the files of an archive.
 //!
-//! Metadata and index stay as they are: they are small, and every reader needs
-//! all of them at once. The volumes are compressed in blocks of about 1 MB, each of
+//! The index stays as it is, and metadata too unless there is much of it: they are small, and every
+//! reader needs all of them at once. Files are compressed in blocks of about 1 MB, each of
 //! whole records, that the file lists: xz in its index, zstd in the seek table of the
 //! zstd project's seekable format. A reader that knows the list decompresses the blocks
 //! that it needs; to others the file is one like any other (decision 011).
@@ -64,13 +64,13 @@ impl Effort {
 pub fn compress_volumes(base: impl AsRef<Path>, compression: Compression) -> Result<()> {
     for volume in MemberFiles::list(base.as_ref())?.volumes.values() {
         if Compression::from_path(volume).is_none() {
-            compress_volume(volume, compression, Effort::Usual, &mut || true)?;
+            compress_member(volume, compression, Effort::Usual, &mut || true)?;
         }
     }
     Ok(())
 }
 
-/// Compresses one data volume that is complete. The new name has the suffix of
+/// Compresses a data volume or metadata, which must be complete. The new name has the suffix of
 /// the compression; the file appears under it when it is on disk, and then the
 /// plain one is removed. Returns the new name.
 ///
@@ -79,10 +79,10 @@ pub fn compress_volumes(base: impl AsRef<Path>, compression: Compression) -> Res
 ///
 /// # Errors
 ///
-/// [`Error::Io`]; the volume is then as it was. A process that is killed leaves a
-/// file whose name ends in `.unfinished`, which must be removed before the volume
+/// [`Error::Io`]; the file is then as it was. A process that is killed leaves one
+/// whose name ends in `.unfinished`, which must be removed before the file
 /// can be compressed.
-pub fn compress_volume(
+pub fn compress_member(
     plain: impl AsRef<Path>,
     compression: Compression,
     effort: Effort,
@@ -118,7 +118,7 @@ pub fn compress_volume(
     Ok(Some(name))
 }
 
-/// Returns whether a compressed volume has the same bytes as a plain one. One that cannot be
+/// Returns whether a compressed file has the same bytes as a plain one. One that cannot be
 /// decompressed to its end has not.
 ///
 /// # Errors
@@ -307,7 +307,7 @@ mod tests {
         for compression in [Compression::Xz, Compression::Zstd, Compression::Gzip] {
             fs::write(&plain, bytes()).unwrap();
             let go_on = &mut || true;
-            let done = compress_volume(&plain, compression, Effort::Least, go_on);
+            let done = compress_member(&plain, compression, Effort::Least, go_on);
             let compressed = done.unwrap().unwrap();
             let is_same = |bytes: &[u8]| {
                 fs::write(&plain, bytes).unwrap();
@@ -337,7 +337,7 @@ mod tests {
                 pieces += 1;
                 pieces < 2
             };
-            let done = compress_volume(&plain, compression, Effort::Least, stop).unwrap();
+            let done = compress_member(&plain, compression, Effort::Least, stop).unwrap();
             assert_eq!((done, pieces), (None, 2));
             assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
             assert!(fs::read(&plain).unwrap() == bytes());

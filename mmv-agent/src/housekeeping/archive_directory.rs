@@ -175,15 +175,16 @@ pub(super) fn unfinished(directory: &Path) -> Vec<PathBuf> {
     unfinished
 }
 
-/// Returns files that a killed agent left in archives: incomplete compressed volumes, and plain
-/// volumes that are there compressed as well.
+/// Returns files that a killed agent left in archives: incomplete compressed files, and plain
+/// files that are there compressed as well.
 pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut left = Vec::new();
     for directory in directories(directory) {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let unfinished = name.to_str().and_then(|name| name.strip_suffix(UNFINISHED));
-            if let Some((_, ArchiveFileKind::Volume(_), true)) = unfinished.and_then(member) {
+            // Compressed metadata, too: that of an unfinished archive is plain.
+            if let Some((_, _, true)) = unfinished.and_then(member) {
                 left.push(entry.path());
             }
         }
@@ -308,6 +309,7 @@ mod tests {
                 "20231114.22.13.0.xz",
                 "20231114.22.13.1",
                 "20231114.22.13.1.xz.unfinished",
+                "20231114.22.13.meta.xz.unfinished",
                 "20231115.22.13.0",
                 "20231115.22.13.index",
                 "20231115.22.13.meta.deleting",
@@ -321,7 +323,11 @@ mod tests {
         touch(&dir.path().join("step-1"), &["20231118.22.13.meta.unfinished"]);
         let mut left = leftovers(dir.path()).unwrap();
         left.sort();
-        let expected = ["20231114.22.13.0", "20231114.22.13.1.xz.unfinished"];
+        let expected = [
+            "20231114.22.13.0",
+            "20231114.22.13.1.xz.unfinished",
+            "20231114.22.13.meta.xz.unfinished",
+        ];
         assert_eq!(left, expected.map(|name| dir.path().join(name)));
         let expected = ["20231115.22.13", "step-1/20231118.22.13"];
         assert_eq!(unfinished(dir.path()), expected.map(|name| dir.path().join(name)));

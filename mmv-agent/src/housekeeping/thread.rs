@@ -5,7 +5,7 @@
 //! | saves the loader's state | at once if there are new PMIDs, else within seconds |
 //! | repairs archives that an earlier run left open | at the start |
 //! | deletes closed archives ([`retention`]) | when one was closed, and every ten seconds |
-//! | has closed volumes compressed, then old archives reduced, one at a time in the
+//! | has closed volumes and large metadata compressed, then old archives reduced, one at a time in the
 //! [`background`](super::background) | when they are old enough |
 //! | removes files of dead processes ([`removal`]) | when the loader requests it |
 //!
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, never, select};
 use nix::sys::statvfs::statvfs;
 use pcp_archive::Compression;
-use pcp_archive::compress::{Effort, compress_volume, is_same};
+use pcp_archive::compress::{Effort, compress_member, is_same};
 use pcp_archive::internal::{Replaced, member_files, remove_archive, replace_by_reduced};
 use pcp_types::{Timestamp, format_interval};
 use rustix::time::{ClockId, clock_gettime};
@@ -47,6 +47,10 @@ const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
 const BACKLOG: usize = 10;
 const LAGS: &str =
     "compression lags behind: the volumes that wait take more disk space until it has caught up";
+
+/// Bytes from which the metadata of a closed archive is compressed, as its volumes. It has as many
+/// where instances come and go all day; less is read more quickly plain.
+const MIN_COMPRESSED_METADATA: u64 = 256 << 10;
 
 /// Interval of retention while a volume is being compressed.
 const BUSY_RETENTION_INTERVAL: Duration = Duration::from_secs(1);
@@ -156,7 +160,7 @@ pub(crate) struct Housekeeper {
     spans: BTreeMap<PathBuf, (Timestamp, Timestamp)>,
     /// Messages that are not logged again.
     logged: BTreeSet<String>,
-    /// Volumes that cannot be compressed.
+    /// Files that cannot be compressed.
     incompressible: BTreeSet<PathBuf>,
     /// Archives that wait for their repair.
     broken: Vec<PathBuf>,
@@ -586,7 +590,7 @@ impl Housekeeper {
         (start, end)
     }
 
-    /// Compresses the oldest waiting volume. Returns false if there is none. Tasks are performed
+    /// Compresses the oldest waiting file. Returns false if there is none. Tasks are performed
     /// meanwhile, and the end of the agent is not delayed.
     pub(crate) fn compress_next(&mut self, now: SystemTime, tasks: &Receiver<Task>) -> bool {
         let Some(method) = self.rules.compression.method else { return false };
@@ -597,9 +601,9 @@ impl Housekeeper {
             .iter()
             .filter(|found| found.has_metadata())
             .flat_map(|found| waiting(found, current.as_ref()))
-            .filter(|volume| {
-                let age = now.duration_since(volume.modified).unwrap_or_default();
-                age >= self.rules.compression.after && !self.incompressible.contains(&volume.path)
+            .filter(|file| {
+                let age = now.duration_since(file.modified).unwrap_or_default();
+                age >= self.rules.compression.after && !self.incompressible.contains(&file.path)
             })
             .collect();
         if waiting.len() < BACKLOG {
@@ -607,20 +611,24 @@ impl Housekeeper {
         } else if self.logged.insert(LAGS.to_owned()) {
             warn!(volumes = waiting.len(), "{LAGS}");
         }
-        let Some(volume) = waiting.first() else { return false };
-        let of = found.iter().find(|found| found.members.contains(volume));
+        let Some(file) = waiting.first() else { return false };
+        let of = found.iter().find(|found| found.members.contains(file));
         self.in_work = of.map(|found| BackgroundArchive::new(&found.base));
-        let compressed = self.compress(&volume.path, method, tasks);
+        let compressed = self.compress(file, method, tasks);
         self.in_work = None;
         compressed
     }
 
-    /// Compresses a volume. Returns false if the agent ended before it was done.
-    fn compress(&mut self, volume: &Path, method: Compression, tasks: &Receiver<Task>) -> bool {
-        let before = file_size(volume);
-        let file = volume.to_owned();
+    /// Compresses a file. Returns false if the agent ended before it was done.
+    fn compress(
+        &mut self,
+        file: &ArchiveFile,
+        method: Compression,
+        tasks: &Receiver<Task>,
+    ) -> bool {
+        let plain = file.path.clone();
         let work = move |go_on: &mut dyn FnMut() -> bool| {
-            compress_volume(&file, method, Effort::Least, go_on)
+            compress_member(&plain, method, Effort::Least, go_on)
         };
         let compressor = match BackgroundWork::start("compressor", self.rules.is_short_lived, work)
         {
@@ -633,10 +641,15 @@ impl Housekeeper {
         let (done, given_up) = self.attend(&compressor, tasks);
         let error = match done {
             Some(Done { result: Ok(Some(compressed)), time }) => {
-                let file = volume.to_owned();
-                let volume = CompressedVolume { file, before, after: file_size(&compressed) };
-                self.shared.add_compressed(volume, time);
                 self.shared.own().compression.time.add(micros(time));
+                if let ArchiveFileKind::Volume(_) = file.kind {
+                    let volume = CompressedVolume {
+                        file: file.path.clone(),
+                        before: file.bytes,
+                        after: file_size(&compressed),
+                    };
+                    self.shared.add_compressed(volume, time);
+                }
                 return true;
             }
             // The archive is deleted next.
@@ -644,9 +657,9 @@ impl Housekeeper {
             Some(Done { result: Err(error), .. }) => error.to_string(),
             None => "its compression panicked; please report it".to_owned(),
         };
-        warn!(volume = %volume.display(), %error, "cannot compress a volume; it is kept as it is");
+        warn!(file = %file.path.display(), %error, "cannot compress a file; it is kept as it is");
         self.shared.note_error(error);
-        self.incompressible.insert(volume.to_owned());
+        self.incompressible.insert(file.path.clone());
         true
     }
 
@@ -767,18 +780,26 @@ fn repair_all(directory: &Path, bases: &[&Path]) {
     }
 }
 
-/// Returns the closed volumes of an archive that are not compressed.
-fn waiting<'f>(
-    found: &'f ArchiveFiles,
-    writing: Option<&(PathBuf, u32)>,
-) -> impl Iterator<Item = &'f ArchiveFile> {
+/// Returns the files of an archive that are to be compressed: closed volumes and, when the archive
+/// is closed and has no plain volume, much metadata.
+fn waiting<'f>(found: &'f ArchiveFiles, writing: Option<&(PathBuf, u32)>) -> Vec<&'f ArchiveFile> {
     let current = writing.filter(|(base, _)| *base == found.base).map(|(_, volume)| *volume);
-    found.members.iter().filter(move |member| match member.kind {
-        ArchiveFileKind::Volume(number) => {
-            !member.compressed && current.is_none_or(|now| number < now)
+    let mut files = Vec::new();
+    for file in found.members.iter().filter(|file| !file.compressed) {
+        if let ArchiveFileKind::Volume(number) = file.kind
+            && current.is_none_or(|now| number < now)
+        {
+            files.push(file);
         }
-        _ => false,
-    })
+    }
+    if current.is_none() && files.is_empty() {
+        files.extend(found.members.iter().filter(|file| {
+            file.kind == ArchiveFileKind::Metadata
+                && !file.compressed
+                && file.bytes >= MIN_COMPRESSED_METADATA
+        }));
+    }
+    files
 }
 
 fn file_size(file: &Path) -> u64 {

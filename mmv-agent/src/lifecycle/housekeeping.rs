@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use mmv_writer::{Counter, Registry};
@@ -219,6 +220,45 @@ fn closed_volumes_are_compressed_when_they_are_old_enough() {
         let log = rig.finish();
         assert_eq!(log.series("mmv.app.count"), u64s(&[1, 2, 3, 4]));
     }
+}
+
+#[test]
+fn much_metadata_of_a_closed_archive_is_compressed_after_its_volumes() {
+    let (mut rig, count, _published) =
+        counting(|settings| settings.reloadable.compression.method = Some(Compression::Zstd));
+    let mut counted = 0;
+    let mut tick = |rig: &mut Rig| {
+        count.add(1);
+        counted += 1;
+        rig.tick();
+    };
+    tick(&mut rig);
+    rig.order(Order::NewArchive);
+    tick(&mut rig);
+    let large = rig.archives()[1].clone();
+    let many = Registry::builder("many").directory(rig.mmv_dir()).build().unwrap();
+    for number in 0..1_200 {
+        let metric = many.counter(format!("m{number}"));
+        let _counter = metric.help("x".repeat(240)).build().unwrap();
+    }
+    // The loader pauses after work, by the clock of the machine.
+    while fs::metadata(large.with_added_extension("meta")).unwrap().len() < 256 << 10 {
+        sleep(Duration::from_millis(10));
+        tick(&mut rig);
+    }
+    rig.order(Order::NewArchive);
+    tick(&mut rig);
+    rig.compress_after(DAY);
+    let mut metadata = names(&rig.host_directory());
+    metadata.retain(|name| name.contains(".meta"));
+    let expected = ["20231114.22.13-01.meta.zst", "20231114.22.13-02.meta", "20231114.22.13.meta"];
+    assert_eq!(metadata, expected, "much, what is being written, and little");
+    assert_eq!(check(&large).unwrap().findings(), []);
+    assert_eq!(entries_of(&large).len(), counted - 2, "one in each of the others");
+    add_zeros(&large.with_added_extension("index"));
+    rig.restart();
+    assert_eq!(check(&large).unwrap().findings(), [], "its index is made again");
+    assert!(large.with_added_extension("meta.zst").exists());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike as _};
-use pcp_archive::compress::{Effort, compress_volume, recompress};
+use pcp_archive::compress::{Effort, compress_member, recompress};
 use pcp_archive::internal::member_files;
 use pcp_archive::{Archive, Compression};
 use tempfile::TempDir;
@@ -313,7 +313,7 @@ impl Bench<'_> {
             shape.write_prepared(&base).map_err(|error| error.to_string())?;
             if let Some(method) = compression {
                 let plain = PathBuf::from(format!("{}.0", base.display()));
-                compress_volume(&plain, method, Effort::Least, &mut || true)
+                compress_member(&plain, method, Effort::Least, &mut || true)
                     .map_err(|error| error.to_string())?;
             }
         }
@@ -370,7 +370,7 @@ impl Row {
         let begun = processor_time()?;
         for plain in volumes {
             let packed = match compression {
-                Some(method) => compress_volume(plain, method, Effort::Least, &mut || true)?,
+                Some(method) => compress_member(plain, method, Effort::Least, &mut || true)?,
                 None => None,
             };
             bytes += size(packed.as_ref().unwrap_or(plain));

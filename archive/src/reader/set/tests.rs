@@ -394,13 +394,13 @@ fn an_archive_that_is_removed_after_the_listing_is_left_out() {
 #[test]
 fn volume_compressed_while_read_is_read_compressed() {
     use crate::writer::compress::Effort;
-    use crate::writer::compress::compress_volume;
+    use crate::writer::compress::compress_member;
 
     let (directory, set) = three();
     let expected = times(&set);
     for name in ["z.0", "b.0"] {
         let volume = directory.path().join(name);
-        compress_volume(&volume, crate::Compression::Zstd, Effort::Least, &mut || true).unwrap();
+        compress_member(&volume, crate::Compression::Zstd, Effort::Least, &mut || true).unwrap();
         assert!(!volume.exists());
     }
     assert_eq!(times(&set), expected);

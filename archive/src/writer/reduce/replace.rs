@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Reduce;
-use crate::compress::{Effort, compress_volume};
+use crate::compress::{Effort, compress_member};
 use crate::files::staging::Staging;
 use crate::files::{FileWindow, MemberFiles, NextRecord, RecordFile, reduced_base};
 use crate::format::{MetadataRecord, Role, index, metadata_record};
@@ -42,10 +42,9 @@ pub enum Replaced {
 ///
 /// # Errors
 ///
-/// [`Error::Damaged`] for an archive whose last record is not complete, and [`Error::Compressed`]
-/// for compressed metadata; [`Error::NoData`] for one without a value, of which nothing would be
+/// [`Error::Damaged`] for an archive whose last record is not complete; [`Error::NoData`] for one without a value, of which nothing would be
 /// left; [`Error::Exists`] for a name that is taken; those of [`Archive::open`],
-/// [`Reduce::write`] and [`compress_volume`]. The old archive stays.
+/// [`Reduce::write`] and [`compress_member`]. The old archive stays.
 pub fn replace_by_reduced(
     base: &Path,
     interval: Duration,
@@ -71,12 +70,20 @@ pub fn replace_by_reduced(
     if summary.records == 0 {
         return Err(Error::NoData { path: base.to_owned() });
     }
-    share_metadata(&old, hidden)?;
+    let old_metadata = metadata_of(base)?;
+    share_metadata(&old, &old_metadata, hidden)?;
+    let mut members = Vec::new();
     if let Some(method) = compression {
-        for volume in MemberFiles::list(hidden)?.volumes.values() {
-            if compress_volume(volume, method, Effort::Least, go_on)?.is_none() {
-                return Ok(Replaced::GivenUp);
-            }
+        let volumes = MemberFiles::list(hidden)?.volumes.into_values();
+        members.extend(volumes.map(|volume| (volume, method)));
+    }
+    // It takes the place of the old file, whose name says how it is compressed.
+    if let Some(method) = Compression::from_path(&old_metadata) {
+        members.push((metadata_of(hidden)?, method));
+    }
+    for (member, method) in members {
+        if compress_member(member, method, Effort::Least, go_on)?.is_none() {
+            return Ok(Replaced::GivenUp);
         }
     }
     // The files belong together, and readers accept them.
@@ -91,28 +98,26 @@ fn check_whole(archive: &Archive) -> Result<()> {
         let reason = "it ends within a record".to_owned();
         return Err(Error::Damaged { file: tail.file.clone(), offset: tail.offset, reason });
     }
-    let metadata = MemberFiles::list(archive.base())?.metadata;
-    match metadata.filter(|file| Compression::from_path(file).is_some()) {
-        Some(file) => Err(Error::Compressed { file }),
-        None => Ok(()),
-    }
+    Ok(())
+}
+
+fn metadata_of(base: &Path) -> Result<PathBuf> {
+    let metadata = MemberFiles::list(base)?.metadata;
+    metadata.ok_or_else(|| Error::NotFound { path: base.to_owned() })
 }
 
 /// Replaces the metadata of the archive called `new` by that of the old archive, followed by what
 /// the old one lacks, and its index by one that refers to it.
-fn share_metadata(old: &Archive, new: &Path) -> Result<()> {
+fn share_metadata(old: &Archive, old_metadata: &Path, new: &Path) -> Result<()> {
     let shared = new.with_file_name("shared");
     let label = old.label();
-    let missing = |base: &Path| Error::NotFound { path: base.to_owned() };
-    let old_metadata =
-        MemberFiles::list(old.base())?.metadata.ok_or_else(|| missing(old.base()))?;
     let files = MemberFiles::list(new)?;
     let (Some(own_metadata), Some(own_index)) = (files.metadata, files.index) else {
-        return Err(missing(new));
+        return Err(Error::NotFound { path: new.to_owned() });
     };
 
     let mut metadata = file_set::create(&shared, label, Role::Metadata)?.buffered(BUFFER);
-    append_records(&old_metadata, old, &mut metadata, |_| true)?;
+    append_records(old_metadata, old, &mut metadata, |_| true)?;
     let known = old.metadata();
     append_records(&own_metadata, old, &mut metadata, |record| !is_known(record, known))?;
     metadata.sync()?;

@@ -138,9 +138,14 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 fn thousand_kills_leave_either_the_old_or_the_new_archive() {
     let mut runner = TestRunner::deterministic();
     let mut kills = 0;
+    let mut metadata_is_compressed = false;
     while kills < 1000 {
         let changes = changes().new_tree(&mut runner).unwrap().current();
         let original = divided(&if kills == 0 { gauge() } else { counters(&changes) });
+        if metadata_is_compressed {
+            compress_metadata(original.path(), Compression::Zstd);
+        }
+        metadata_is_compressed = !metadata_is_compressed;
         let grown = growth(original.path());
         // Each of the steps from seconds to intervals of two, and of four.
         let mut before = original;
@@ -193,6 +198,29 @@ fn thousand_kills_leave_either_the_old_or_the_new_archive() {
                 }
             }
         }
+    }
+}
+
+fn compress_metadata(directory: &Path, method: Compression) {
+    for base in ArchiveSet::bases([directory]).unwrap() {
+        let metadata = metadata_of(&base).unwrap();
+        compress_member(metadata, method, Effort::Least, &mut || true).unwrap();
+    }
+}
+
+#[test]
+fn compressed_metadata_is_replaced_by_compressed_metadata() {
+    for method in [Compression::Xz, Compression::Zstd] {
+        let directory = divided(&counters(&[Change::Nothing; 12]));
+        let grown = growth(directory.path());
+        compress_metadata(directory.path(), method);
+        let base = ArchiveSet::bases([directory.path()]).unwrap().remove(0);
+        let Replaced::By(new) = replace(&base, 2).unwrap() else { panic!("given up") };
+        let metadata = metadata_of(&new).unwrap();
+        assert_eq!(Compression::from_path(metadata), Some(method));
+        assert!(metadata_of(&base).is_err(), "the old archive has gone");
+        assert_valid(&new);
+        assert_growth(directory.path(), &grown);
     }
 }
 
