@@ -21,7 +21,7 @@ use crate::harness::agent::Agent;
 use crate::harness::binaries;
 use crate::harness::mmv_file::image;
 use crate::harness::scratch::Scratch;
-use crate::harness::shim;
+use crate::harness::{shim, wait};
 
 pub(super) fn member(base: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}.{suffix}", base.display()))
@@ -215,7 +215,12 @@ fn killed_while_compressing_archive_directory_stays_readable() {
         let metric = many.counter(format!("m{number}"));
         let _counter = metric.help("x".repeat(240)).build().expect("a metric");
     }
-    Agent::start_with(&scratch, &["--interval", "5ms", "--samples", "4"]).ended();
+    let mut agent = Agent::start_with(&scratch, &["--interval", "5ms"]);
+    let metadata = member(&agent.archive(), "meta");
+    wait::until_true("much metadata", || {
+        fs::metadata(&metadata).is_ok_and(|found| found.len() >= 256 << 10)
+    });
+    assert!(agent.terminate().success(), "{}", agent.log());
     let config = "[compression]\nmethod = \"xz\"\nafter = \"1ms\"\n";
     let is_compressed = |host: &Path| {
         let names = names(host);

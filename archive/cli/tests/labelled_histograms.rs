@@ -235,6 +235,39 @@ fn expressions_have_quantiles_of_histograms_with_labels() {
     assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
 }
 
+#[test]
+fn instance_of_a_histogram_is_extracted_with_its_buckets() {
+    let (directory, base) = archive();
+    let of_a = printed_of(&base, &["summary", "web.latency", "-i", "/a"]);
+    assert!(of_a.contains("p99"), "{of_a}");
+    for (number, instance) in ["/a", "path=/a"].iter().enumerate() {
+        let part = directory.path().join(format!("part{number}"));
+        let to = part.to_str().unwrap();
+        printed_of(&base, &["extract", "web.latency", "-i", instance, "-o", to]);
+        assert_eq!(printed_of(&part, &["summary", "web.latency"]), of_a);
+    }
+}
+
+#[test]
+fn instance_of_a_histogram_selects_it_in_every_command() {
+    let (_directory, base) = archive();
+    let [names, values] = ends(&base, &["web.latency", "-i", "/b"]);
+    let labelled = ends(&base, &[r#"web.latency{path="/b"}"#]);
+    assert_eq!([names.as_str(), values.as_str()], labelled);
+    assert!(names.contains("web.latency.p99[path=/b]") && !names.contains("/a"), "{names}");
+    for quantile in [&[][..], &["--quantile", "p99"]] {
+        let arguments = [&["summary", "web.latency", "-i", "/b"], quantile].concat();
+        let summary = printed_of(&base, &arguments);
+        assert!(summary.contains("p99") && summary.contains("/b"), "{summary}");
+        assert!(!summary.contains("/a") && !summary.contains("sum"), "{summary}");
+    }
+    let plot = printed_of(&base, &["plot", "web.latency", "-i", "/b"]);
+    assert!(plot.contains("p99") && !plot.contains("/a"), "{plot}");
+    // Buckets are shown where one of them is named.
+    let [names, _] = ends(&base, &["web.latency", "-i", "path=/b,bucket=6..7"]);
+    assert_eq!(names, "\"web.latency.bucket[path=/b,bucket=6..7]\"");
+}
+
 fn heat_maps(base: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
     printed_of(base, &[&["snapshot", "-o", "page.html"], arguments].concat());
     let html = std::fs::read_to_string(base.with_file_name("page.html")).unwrap();

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashSet;
-use pcp_archive::raw::IndomHistory;
 use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::scan::{SelectedInstances, Selector, SelectorError, select_instances};
 use pcp_archive::{InstanceId, Metadata, MetricDesc, Pmid};
@@ -101,15 +100,8 @@ impl MetricSelection {
         let mut named: HashSet<InstanceId> =
             select_instances(&self.instances, history).into_iter().collect();
         let name = metric.names.first()?;
-        if let Some(layout) = HistogramLayout::find(metadata, name, &metric.desc)
-            && let Some(histograms) = layout.indom()
-        {
-            let histograms = select_instances(&self.instances, metadata.indom_history(histograms));
-            let buckets = metadata.identities(indom).map(IndomHistory::union).unwrap_or_default();
-            named.extend(buckets.iter().map(|bucket| bucket.id).filter(|bucket| {
-                let histogram = layout.bucket(*bucket).and_then(|bucket| bucket.histogram);
-                histogram.is_some_and(|histogram| histograms.contains(&histogram))
-            }));
+        if let Some(layout) = HistogramLayout::find(metadata, name, &metric.desc) {
+            named.extend(layout.select_buckets(metadata, indom, &self.instances));
         }
         Some(named)
     }

@@ -15,6 +15,7 @@ mod buckets;
 use hashbrown::HashMap;
 
 pub(crate) use self::buckets::{Bucket, Buckets};
+use super::select_instances;
 use crate::{
     InDom, IndomHistory, Instance, InstanceId, LabelTarget, Metadata, MetricDesc, Pmid, Semantics,
     Timestamp, Units,
@@ -112,6 +113,27 @@ impl HistogramLayout {
         let Bucket { histogram, first, last } = self.bucket_in(Some(instance))?;
         let histogram = self.histograms.get(histogram).copied()?;
         Some(HistogramBucket { histogram, first, last })
+    }
+
+    /// Returns the buckets of the histograms that the texts [select](select_instances) among the
+    /// instances of the sum. `domain` is that of the buckets. None of a single histogram.
+    pub fn select_buckets(
+        &self,
+        metadata: &Metadata,
+        domain: InDom,
+        texts: &[impl AsRef<str>],
+    ) -> Vec<InstanceId> {
+        let Some(sum) = self.indom() else { return Vec::new() };
+        let histograms = select_instances(texts, metadata.indom_history(sum));
+        let buckets = metadata.identities(domain).map(IndomHistory::union).unwrap_or_default();
+        let mut selected = Vec::new();
+        for bucket in buckets {
+            let histogram = self.bucket(bucket.id).and_then(|bucket| bucket.histogram);
+            if histogram.is_some_and(|histogram| histograms.contains(&histogram)) {
+                selected.push(bucket.id);
+            }
+        }
+        selected
     }
 
     /// Returns the bucket of an instance, with the place of the histogram.

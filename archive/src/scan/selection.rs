@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
 
+use super::histogram::HistogramLayout;
 use super::{Selector, select_instances};
 use crate::reader::Identities;
 use crate::{InDom, InstanceId, MetricDesc, Pmid, Source, ValueType};
@@ -146,7 +147,8 @@ impl<'a> Selection<'a> {
     /// without instances are read in any case.
     ///
     /// An instance is meant by the whole of a name that it ever had, else by the
-    /// part before the first blank, as PCP matches names: see [`select_instances`].
+    /// part before the first blank, as PCP matches names: see [`select_instances`]. One of a
+    /// labelled histogram means its buckets, too.
     pub fn select_instance(&mut self, instance: impl Into<String>) {
         self.instances.push(instance.into());
     }
@@ -240,18 +242,46 @@ impl<'a> Selection<'a> {
         self.source
     }
 
-    /// Returns the instances of a domain that are read; `None` if all are.
+    /// Returns the instances of a domain that are read; `None` if all are. A bucket is read if its
+    /// histogram is.
     pub(crate) fn instances_of(&self, indom: InDom) -> Option<HashSet<InstanceId>> {
         if self.instances.is_empty() {
             return None;
         }
-        let history = self.source.metadata().indom_history(indom);
-        Some(select_instances(&self.instances, history).into_iter().collect())
+        let metadata = self.source.metadata();
+        let named = select_instances(&self.instances, metadata.indom_history(indom));
+        let mut selected: HashSet<InstanceId> = named.into_iter().collect();
+        for metric in self.metrics.iter().filter(|metric| metric.desc.indom == Some(indom)) {
+            if let Some(layout) = HistogramLayout::find(metadata, &metric.name, &metric.desc) {
+                selected.extend(layout.select_buckets(metadata, indom, &self.instances));
+            }
+        }
+        Some(selected)
     }
 
     /// Returns the instances of a metric that labels select; `None` if no labels are given.
     pub fn labelled_instances(&self, pmid: Pmid) -> Option<&HashSet<InstanceId>> {
         self.selected.of_metric(pmid)
+    }
+
+    /// Returns the instances that are read of a metric; `None` if all are.
+    pub fn instances(&self, metric: &SelectedMetric) -> Option<Arc<HashSet<InstanceId>>> {
+        let named = metric.desc.indom.and_then(|indom| self.instances_of(indom)).map(Arc::new);
+        self.with_labels(metric, named)
+    }
+
+    /// Returns those of some instances, or of all, that labels select as well.
+    fn with_labels(
+        &self,
+        metric: &SelectedMetric,
+        named: Option<Arc<HashSet<InstanceId>>>,
+    ) -> Option<Arc<HashSet<InstanceId>>> {
+        let Some(labelled) = self.labelled_instances(metric.desc.pmid) else { return named };
+        let mut both = labelled.clone();
+        if let Some(named) = named {
+            both.retain(|id| named.contains(id));
+        }
+        Some(Arc::new(both))
     }
 
     /// Returns the identities of the numbers of a metric's instances; `None` if they are the
@@ -269,14 +299,7 @@ impl<'a> Selection<'a> {
             let instances = by_indom.entry(indom);
             let chosen =
                 instances.or_insert_with(|| self.instances_of(indom).map(Arc::new)).clone();
-            let Some(labelled) = self.labelled_instances(metric.desc.pmid) else { return chosen };
-            Some(Arc::new(
-                labelled
-                    .iter()
-                    .copied()
-                    .filter(|id| chosen.as_ref().is_none_or(|some| some.contains(id)))
-                    .collect(),
-            ))
+            self.with_labels(metric, chosen)
         });
         wanted.collect()
     }

@@ -177,8 +177,7 @@ impl Arguments {
     /// Returns the quantiles that histograms are shown as; none if their buckets are.
     fn quantiles(&self) -> &[f64] {
         let has_metrics = self.buckets || self.json || self.gaps.gaps() == Gaps::Join;
-        let is_chosen = !self.display.instances.is_empty() || names_buckets(&self.metrics);
-        if self.quantiles.quantile.is_empty() && !has_metrics && !is_chosen {
+        if self.quantiles.quantile.is_empty() && !has_metrics && !names_buckets(&self.metrics) {
             return &DEFAULT_QUANTILES;
         }
         &self.quantiles.quantile

@@ -16,13 +16,14 @@ use hashbrown::{HashMap, HashSet};
 use mmv_chart::Line;
 use pcp_archive::envelope::Options;
 use pcp_archive::internal::programs::for_each_event;
-use pcp_archive::replay::{self, Gaps, Replay, ReplaySelection, Sample};
+use pcp_archive::replay::{self, Gaps, HistogramValue, Replay, ReplaySelection, Sample};
 use pcp_archive::scan::SelectedMetric;
 use pcp_archive::{Metadata, Metric, Source, Timestamp};
 use pcp_types::parse_interval;
 
 use crate::columns::{Choice, cell, error_columns, sort_columns};
 use crate::image::{Image, ImageError, Mark, Panel};
+use crate::options::histograms::NamedSeries;
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
 use crate::order::branch;
 use crate::selection::{
@@ -318,8 +319,11 @@ impl Arguments {
         if self.heatmap && selection.quantiles(&QUANTILES[..1]) == 0 {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
         }
-        if self.quantiles.quantile.is_empty() && self.display.instances.is_empty() {
-            selection.quantiles(&QUANTILES);
+        if self.quantiles.quantile.is_empty() {
+            let named = NamedSeries { metrics: &[], instances: &self.display.instances };
+            let values = QUANTILES.map(HistogramValue::Quantile);
+            selection
+                .histograms(&values, |buckets| named.show_as_itself(source.metadata(), buckets));
         }
         Ok(selection)
     }

@@ -24,7 +24,8 @@ use crate::columns::sort_columns;
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole_set;
-use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions, histograms};
+use crate::options::histograms::{self, NamedSeries};
+use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions};
 use crate::order::{branch, histogram_name};
 use crate::selection::{
     check_complete, is_whole_name, leave_out_machinery, select_with_derived, warn_of_losses,
@@ -299,7 +300,8 @@ impl Arguments {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
         }
         if self.shows_histograms() {
-            histograms::show_as_themselves(&mut selection, &self.metrics);
+            let named = NamedSeries { metrics: &self.metrics, instances: &self.display.instances };
+            histograms::show_as_themselves(&mut selection, named);
         }
         if self.sum {
             selection.sum_instances(self.has_rates())?;
@@ -390,8 +392,7 @@ impl Arguments {
     /// unless these are asked for, or the output is to be that of PCP's programs.
     fn shows_histograms(&self) -> bool {
         let has_metrics = self.buckets || self.raw || self.stepping || self.sum;
-        let is_chosen = !self.quantile.is_empty() || !self.display.instances.is_empty();
-        !has_metrics && !is_chosen && self.gaps.gaps() == Gaps::Keep
+        !has_metrics && self.quantile.is_empty() && self.gaps.gaps() == Gaps::Keep
     }
 
     /// Returns whether counters are converted to rates: by default in tables, as in PCP's

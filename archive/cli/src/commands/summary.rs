@@ -20,7 +20,8 @@ use crate::columns::{InstanceLabels, WantedUnits, conversion_to, warn_of_unused_
 use crate::formats::jsonl::SeriesJson;
 use crate::formats::{Format, csv};
 use crate::left_out::check_whole_set;
-use crate::options::{ArchiveArgument, FormatOptions, GapOptions, histograms};
+use crate::options::histograms::{self, NamedSeries};
+use crate::options::{ArchiveArgument, FormatOptions, GapOptions};
 use crate::order::{SeriesOrder, unnamed_machinery};
 use crate::selection::{note_left_out, select_metrics, warn_of_loss};
 use crate::text::{EpochSeconds, Json, Output, Rfc3339, push_plain, shown};
@@ -384,11 +385,12 @@ impl Arguments {
     ) -> Result<Histograms, Failure> {
         let gaps = self.gaps.gaps();
         let is_forced = !self.quantile.is_empty();
-        let has_metrics = self.buckets || !self.instances.is_empty() || gaps == Gaps::Join;
+        let has_metrics = self.buckets || gaps == Gaps::Join;
         if has_metrics && !is_forced {
             return Ok(Histograms::default());
         }
-        let found = Histograms::take(selection, &self.metrics, is_forced, gaps, span)?;
+        let named = NamedSeries { metrics: &self.metrics, instances: &self.instances };
+        let found = Histograms::take(selection, named, is_forced, gaps, span)?;
         if is_forced && found.is_empty() {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
         }

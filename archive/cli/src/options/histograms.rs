@@ -1,8 +1,10 @@
 //! Options about histograms, and about programs that come and go.
 
 use clap::Args;
+use pcp_archive::Metadata;
 use pcp_archive::replay::{Gaps, HistogramValue, ReplaySelection, SelectedMetric};
-use pcp_archive::scan::Selector;
+use pcp_archive::scan::histogram::HistogramLayout;
+use pcp_archive::scan::{Selector, select_instances};
 use pcp_types::names;
 
 use crate::Failure;
@@ -47,6 +49,29 @@ pub(crate) fn names_buckets(names: &[String]) -> bool {
     selectors.into_iter().any(|selector| selector.name().ends_with(BUCKETS))
 }
 
+/// The metrics and instances that the command line names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamedSeries<'o> {
+    pub(crate) metrics: &'o [String],
+    pub(crate) instances: &'o [String],
+}
+
+impl NamedSeries<'_> {
+    /// Returns whether a histogram is shown as itself: unless its counter of buckets is named, or the
+    /// instances are not those of the histograms, but buckets.
+    pub(crate) fn show_as_itself(self, metadata: &Metadata, buckets: &SelectedMetric) -> bool {
+        is_shown_as_itself(self.metrics, buckets)
+            && (self.instances.is_empty() || has_histograms(metadata, buckets, self.instances))
+    }
+}
+
+/// Returns whether the texts select any of the histograms that a metric counts by bucket.
+fn has_histograms(metadata: &Metadata, buckets: &SelectedMetric, texts: &[String]) -> bool {
+    let layout = HistogramLayout::find(metadata, &buckets.name, &buckets.desc);
+    let Some(domain) = layout.and_then(|layout| layout.indom()) else { return false };
+    !select_instances(texts, metadata.indom_history(domain)).is_empty()
+}
+
 pub(crate) fn is_shown_as_itself(names: &[String], buckets: &SelectedMetric) -> bool {
     let selectors = names.iter().filter_map(|name| name.parse::<Selector>().ok());
     let mut of_buckets = selectors.filter(|selector| selector.name().ends_with(BUCKETS));
@@ -54,9 +79,10 @@ pub(crate) fn is_shown_as_itself(names: &[String], buckets: &SelectedMetric) -> 
 }
 
 /// Replaces the histograms of a selection by the numbers that stand for them, except those whose
-/// counters of buckets are named.
-pub(crate) fn show_as_themselves(selection: &mut ReplaySelection<'_>, names: &[String]) {
-    selection.histograms(&DEFAULT_VALUES, |buckets| is_shown_as_itself(names, buckets));
+/// buckets are named.
+pub(crate) fn show_as_themselves(selection: &mut ReplaySelection<'_>, named: NamedSeries<'_>) {
+    let metadata = selection.metadata();
+    selection.histograms(&DEFAULT_VALUES, |buckets| named.show_as_itself(metadata, buckets));
 }
 
 /// Parses a quantile on the command line: `0.99`, `p99`, `99` and `99%` are the same. 1 is the maximum, not

@@ -12,7 +12,7 @@ use pcp_archive::{InstanceId, Metadata, Timestamp, Units};
 
 use super::Line;
 use crate::columns::{WantedUnits, conversion_to};
-use crate::options::histograms::is_shown_as_itself;
+use crate::options::histograms::NamedSeries;
 use crate::{Failure, columns};
 
 /// The longest part of a window whose counts are read at once, which bounds the memory.
@@ -69,11 +69,11 @@ impl CountedValues {
 
 impl Histograms {
     /// Reads what the histograms in a selection counted in a span, and removes the metrics that they
-    /// consist of from the selection. Without `is_forced`, those whose counter of buckets is named
+    /// consist of from the selection. Without `is_forced`, those whose buckets are named
     /// stay metrics.
     pub(super) fn take(
         selection: &mut Selection<'_>,
-        names: &[String],
+        named: NamedSeries<'_>,
         is_forced: bool,
         gaps: Gaps,
         span: &RangeInclusive<Timestamp>,
@@ -82,11 +82,11 @@ impl Histograms {
         let mut replay = Replay::open(selection.source()).gaps(gaps).read_on();
         let mut parts = Vec::new();
         for metric in selection.metrics() {
-            let is_chosen = is_forced || is_shown_as_itself(names, metric);
+            let is_chosen = is_forced || named.show_as_itself(metadata, metric);
             let layout = HistogramLayout::find(metadata, &metric.name, &metric.desc);
             if let Some(layout) = layout.filter(|_| is_chosen) {
                 let pmid = metric.desc.pmid;
-                replay.select_limited(&metric.name, selection.labelled_instances(pmid));
+                replay.select_limited(&metric.name, selection.instances(metric).as_deref());
                 parts.push(pmid);
                 parts.extend(layout.sum());
             }
