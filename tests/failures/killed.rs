@@ -216,6 +216,7 @@ fn killed_while_compressing_archive_directory_stays_readable() {
         let _counter = metric.help("x".repeat(240)).build().expect("a metric");
     }
     let mut agent = Agent::start_with(&scratch, &["--interval", "5ms"]);
+    wait::until_true("first records", || agent.data_bytes() > 1_000);
     let metadata = member(&agent.archive(), "meta");
     wait::until_true("much metadata", || {
         fs::metadata(&metadata).is_ok_and(|found| found.len() >= 256 << 10)
