@@ -161,7 +161,7 @@ class Page {
       }
     }
     const count = notes.size + (notes.size === 1 ? ' chart' : ' charts');
-    view.changes.text = notes.size ? 'What changed most comes first: ' + count : 'Nothing changed more than it usually does';
+    view.changes.text = notes.size ? 'What changed most comes first: ' + count : 'Nothing changed by much';
     view.changes.notes = notes;
     view.shown = [...notes.keys()].slice(0, MOST_AT_FIRST);
     view.current = 0;
