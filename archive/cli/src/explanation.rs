@@ -153,6 +153,11 @@ impl ChangePoint {
         (&self.metric, &self.instance, self.kind) == (&other.metric, &other.instance, other.kind)
     }
 
+    /// Returns whether it is of a quantile that few people ask for.
+    fn is_below_median(&self) -> bool {
+        matches!(self.kind, ChangeKind::Statistic(Statistic::Quantile(rank)) if rank < 0.5)
+    }
+
     /// Returns whether a change is of the same series and time.
     fn overlaps(&self, other: &Self) -> bool {
         (&self.metric, &self.instance) == (&other.metric, &other.instance)
@@ -895,10 +900,13 @@ fn duration(nanos: f64) -> Duration {
     Duration::from_nanos(nanos as u64)
 }
 
-/// Of the quantiles of a histogram that changed at the same time, keeps the one that changed most.
-/// It began when the first of them did.
+/// Of the quantiles of a histogram that changed at the same time, keeps the one that changed most,
+/// one below the median only if no other changed. It began when the first of them did, and has the
+/// best score. Afterwards the changes are in the order of their scores.
 fn keep_one_of_histograms(changes: &mut Vec<(ChangePoint, Track)>, grid: &TimeColumns) {
-    changes.sort_by(|(one, _), (other, _)| by_score(one, other));
+    changes.sort_by(|(one, _), (other, _)| {
+        one.is_below_median().cmp(&other.is_below_median()).then_with(|| by_score(one, other))
+    });
     let tolerance = (grid.width() as i128) * GROUPED_COLUMNS;
     let mut kept: Vec<(ChangePoint, Track)> = Vec::new();
     for (change, track) in changes.drain(..) {
@@ -911,6 +919,7 @@ fn keep_one_of_histograms(changes: &mut Vec<(ChangePoint, Track)>, grid: &TimeCo
             .find(|kept| is_quantile(kept) && is_quantile(&change) && change.overlaps(kept));
         match same {
             Some(same) => {
+                same.score = same.score.max(change.score);
                 if same.begin.nanos_since(change.begin) <= tolerance {
                     same.begin = same.begin.min(change.begin);
                 }
@@ -918,6 +927,7 @@ fn keep_one_of_histograms(changes: &mut Vec<(ChangePoint, Track)>, grid: &TimeCo
             None => kept.push((change, track)),
         }
     }
+    kept.sort_by(|(one, _), (other, _)| by_score(one, other));
     *changes = kept;
 }
 

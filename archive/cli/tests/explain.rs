@@ -540,3 +540,32 @@ fn values_that_move_below_the_median_are_a_change() {
     assert!((898.0..=902.0).contains(&second(&change["begin"])), "{change}");
     assert!(change["ratio"].as_f64().unwrap() < 0.6, "{change}");
 }
+
+#[test]
+fn where_all_values_change_a_usual_quantile_is_named() {
+    const BUCKETS: [&str; 6] = ["4..4", "5..5", "6..6", "20..21", "40..41", "52..55"];
+    let names = BUCKETS.map(|bucket| format!("bucket={bucket}"));
+    let builder = Builder::new()
+        .metric("mmv.shop.latency.bucket", "u64 counter count")
+        .instances("mmv.shop.latency.bucket", names.iter().map(String::as_str))
+        .labels("mmv.shop.latency.bucket", &[("histogram", "millisec")]);
+    let mut counts = [0_u64; 6];
+    let row = |second: u64| {
+        // Some values are always slow, so the largest ones change least.
+        let slowest = if second % 7 == 0 { 5 } else { 3 + (second % 2) as usize };
+        let now = if (20..40).contains(&second) { [0, 0, 0, 0, 4, 0] } else { [3, 3, 2, 0, 0, 0] };
+        for (count, more) in counts.iter_mut().zip(now) {
+            *count += more;
+        }
+        counts[slowest] += 1;
+        let cells = names.iter().zip(counts);
+        cells
+            .map(|(name, count)| (format!("mmv.shop.latency.bucket[{name}]"), Cell::from(count)))
+            .collect()
+    };
+    let archive = archive(60, row, builder);
+    let json = json(archive.base(), &["--last", "60s"]);
+    let changes = json["changes"].as_array().unwrap();
+    let quantiles: Vec<f64> = changes.iter().filter_map(|one| one["quantile"].as_f64()).collect();
+    assert!(matches!(quantiles[..], [rank] if rank >= 0.5), "{json}");
+}
