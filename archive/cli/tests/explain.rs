@@ -552,7 +552,7 @@ fn where_all_values_change_a_usual_quantile_is_named() {
     let mut counts = [0_u64; 6];
     let row = |second: u64| {
         // Some values are always slow, so the largest ones change least.
-        let slowest = if second % 7 == 0 { 5 } else { 3 + (second % 2) as usize };
+        let slowest = if second.is_multiple_of(7) { 5 } else { 3 + (second % 2) as usize };
         let now = if (20..40).contains(&second) { [0, 0, 0, 0, 4, 0] } else { [3, 3, 2, 0, 0, 0] };
         for (count, more) in counts.iter_mut().zip(now) {
             *count += more;
