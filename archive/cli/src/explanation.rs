@@ -153,7 +153,7 @@ impl ChangePoint {
         (&self.metric, &self.instance, self.kind) == (&other.metric, &other.instance, other.kind)
     }
 
-    /// Returns whether it is of a quantile that few people ask for.
+    /// Returns whether this is a change of a quantile below the median.
     fn is_below_median(&self) -> bool {
         matches!(self.kind, ChangeKind::Statistic(Statistic::Quantile(rank)) if rank < 0.5)
     }
@@ -525,8 +525,8 @@ struct Evidence {
 }
 
 impl Evidence {
-    /// Few events of a quantum vary so much that a value of 0 tells little: the evidence is the
-    /// ratio of the probabilities of a number of events at both levels.
+    /// At a low rate of events a value of 0 is common and says little. The evidence is therefore the
+    /// ratio of the probabilities of the observed number of events at the two levels.
     fn new(before: f64, during: f64, quantum: f64) -> Self {
         let larger = before.max(during);
         if larger >= MAX_SPARSE * quantum {

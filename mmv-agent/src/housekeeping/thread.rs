@@ -5,8 +5,7 @@
 //! | saves the loader's state | at once if there are new PMIDs, else within seconds |
 //! | repairs archives that an earlier run left open | at the start |
 //! | deletes closed archives ([`retention`]) | when one was closed, and every ten seconds |
-//! | has closed volumes and large metadata compressed, then old archives reduced, one at a time in the
-//! [`background`](super::background) | when they are old enough |
+//! | compresses closed volumes and large metadata, then reduces old archives, one at a time ([`background`](super::background)) | when they are old enough |
 //! | removes files of dead processes ([`removal`]) | when the loader requests it |
 //!
 //! It never touches the archive that is being written ([`SharedStatus::writing`]).
@@ -48,8 +47,8 @@ const BACKLOG: usize = 10;
 const LAGS: &str =
     "compression lags behind: the volumes that wait take more disk space until it has caught up";
 
-/// Bytes from which the metadata of a closed archive is compressed, as its volumes. It has as many
-/// where instances come and go all day; less is read more quickly plain.
+/// Least size in bytes of the metadata of a closed archive that is compressed. Programs whose
+/// instances come and go all day produce more; smaller metadata is quicker to read uncompressed.
 const MIN_COMPRESSED_METADATA: u64 = 256 << 10;
 
 /// Interval of retention while a volume is being compressed.

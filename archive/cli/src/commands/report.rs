@@ -49,7 +49,7 @@ const MAX_SEARCHED: usize = 100_000;
 const DEFAULT_ROWS: usize = 20;
 /// Lines of a terminal beside the rows: title, head and rule, the note and the next prompt.
 const HEAD_ROWS: usize = 8;
-/// Lines of a screen for what is said before and after a table, and for the next prompt.
+/// Lines of a screen reserved for the messages around a table and for the next prompt.
 const NOTE_LINES: usize = 5;
 /// The most programs that have a panel each in a report without names, the lines of its head, and
 /// its fewest rows.

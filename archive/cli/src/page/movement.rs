@@ -31,18 +31,18 @@ use crate::{Failure, order};
 const MAX_COLUMNS: usize = 1024;
 /// The most columns of all series together, about 100 bytes each.
 const MAX_CELLS: usize = 1 << 19;
-/// The most series for which it is computed at all.
+/// With more series than this, no movements are computed.
 const MAX_SERIES: usize = 1 << 15;
 /// The most bytes of records that are read: of more, those of the last part of the window. They
 /// are read in a fifth of a second.
 const MAX_BYTES: u64 = 128 << 20;
 /// The least movement: of a value that is half as high again as usual.
 const MIN_MOVEMENT: f64 = 0.2;
-/// The fewest values that have something usual.
+/// The fewest values from which a usual level is derived.
 const MIN_VALUES: usize = 8;
-/// The observations in a column of which the mean is more than a peak.
+/// Observations per column from which a single column is not treated as an isolated peak.
 const MIN_OBSERVATIONS: usize = 3;
-/// Differences of values below it are finite.
+/// Larger values are ignored, since their differences could overflow.
 const MAX_VALUE: f64 = f64::MAX / 4.0;
 const RANK: f64 = 0.99;
 

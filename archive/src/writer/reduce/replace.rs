@@ -42,8 +42,8 @@ pub enum Replaced {
 ///
 /// # Errors
 ///
-/// [`Error::Damaged`] for an archive whose last record is not complete; [`Error::NoData`] for one without a value, of which nothing would be
-/// left; [`Error::Exists`] for a name that is taken; those of [`Archive::open`],
+/// [`Error::Damaged`] for an archive whose last record is not complete; [`Error::NoData`] for one
+/// without a value, of which nothing would be left; [`Error::Exists`] for a name that is taken; those of [`Archive::open`],
 /// [`Reduce::write`] and [`compress_member`]. The old archive stays.
 pub fn replace_by_reduced(
     base: &Path,

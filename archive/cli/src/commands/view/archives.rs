@@ -43,8 +43,8 @@ pub(super) struct Archives {
     max_direct_bytes: u64,
     /// The window that a page shows first, if it is not the last day.
     opening: Option<Window>,
-    /// The last answer about movements, and its window. Locked while one is computed, so that whoever
-    /// asks for the same meanwhile gets it.
+    /// The most recently computed movements and their window. Locked during the computation, so that
+    /// concurrent requests for the same window share the result.
     pub(super) movements: Mutex<Option<(Window, String)>>,
     /// The start when the program began: offsets in questions count from here.
     origin: Timestamp,
