@@ -303,18 +303,18 @@ pub(crate) fn names_in_replay(
     names
 }
 
-/// Sorts columns by the metrics that were asked for, and those of each by their ranks. Expressions
-/// follow, in the order in which they were given.
+/// Sorts columns by the metrics that were asked for, and those of each in an order. Expressions follow,
+/// as they were given.
 pub(crate) fn sort_columns(
     columns: &mut [Column],
     asked: &[String],
-    metadata: &Metadata,
     replay: &Replay<'_>,
+    mut order: SeriesOrder<'_>,
 ) {
     let metrics: Vec<&SelectedMetric> = replay.metrics().collect();
+    let metadata = order.metadata();
     let names: Vec<&str> =
         asked.iter().map(|text| text.split('{').next().unwrap_or(text)).collect();
-    let mut order = SeriesOrder::new(metadata);
     columns.sort_by_cached_key(|column| {
         let metric = metrics.get(column.metric);
         let place = names.iter().position(|name| selects(name, &column.name));

@@ -1,10 +1,8 @@
-//! Metrics that are read in one pass.
+//! Metrics that are read in one pass, and the number of their series.
 
 use hashbrown::HashSet;
 use pcp_archive::Pmid;
-use pcp_archive::scan::Selection;
-
-use crate::page::series::max_series_of_metric;
+use pcp_archive::scan::{SelectedMetric, Selection};
 
 /// Splits the metrics of a selection into groups, which are read one after the other to keep
 /// few columns of a picture in memory: `most` of all series of a group together, unless a single
@@ -34,13 +32,24 @@ pub(crate) fn groups<'a>(
     selections
 }
 
+/// Returns an upper bound on the series of a selection.
+pub(crate) fn max_series(selection: &Selection<'_>) -> usize {
+    selection.metrics().iter().map(|metric| max_series_of_metric(selection, metric)).sum()
+}
+
+/// Returns an upper bound on the series of a metric.
+fn max_series_of_metric(selection: &Selection<'_>, metric: &SelectedMetric) -> usize {
+    let metadata = selection.source().metadata();
+    let history = metric.desc.indom.and_then(|indom| metadata.identities(indom));
+    history.map_or(1, |history| history.union().len())
+}
+
 #[cfg(test)]
 mod tests {
     use pcp_archive::Archive;
     use test_archives::Builder;
 
     use super::*;
-    use crate::page::series::max_series;
 
     #[test]
     fn metrics_are_read_in_groups_of_limited_columns() {

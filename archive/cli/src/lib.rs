@@ -17,6 +17,7 @@
 //! | `explanation` | what changed in a window, when, and what moved together |
 //! | `formats` | samples as a table, CSV or JSON Lines |
 //! | `groups` | metrics that are read in one pass |
+//! | `movement` | how much programs moved away from what is usual |
 //! | `order` | the order in which metrics are shown |
 //! | `text` | values, numbers and descriptors as text; the output buffer |
 //! | `left_out` | warnings about values that readers left out |
@@ -45,6 +46,7 @@ mod groups;
 mod hint;
 mod image;
 mod left_out;
+mod movement;
 mod options;
 mod order;
 mod output_file;

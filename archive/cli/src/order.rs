@@ -4,7 +4,7 @@
 //!
 //! | by | first to last |
 //! |---|---|
-//! | branch | MMV programs, other metrics, the agent, pmcd; each program and branch by name |
+//! | branch | MMV programs, other metrics, the agent, pmcd; programs that [moved](crate::movement) most first, others by name |
 //! | kind | histograms, counters, other numbers, constants and values that are no numbers |
 //! | error | names with "error" or "fail" and metrics labelled `code="5.."`, then the others |
 //! | name | numbers in names by their value |
@@ -36,6 +36,8 @@ const ERROR_WORDS: [&str; 2] = ["error", "fail"];
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MetricRank {
     origin: Origin,
+    /// The place among the programs that moved; of others the number of these.
+    program: usize,
     branch: NaturalName,
     kind: Kind,
     error: ErrorRank,
@@ -84,7 +86,7 @@ impl MetricRank {
     /// Returns the rank of a metric of an archive, or of one that is derived from a histogram. The
     /// numbers of one histogram (rate, quantiles) have the same rank: a stable sort keeps their
     /// order.
-    fn new(metadata: &Metadata, metric: &SelectedMetric) -> Self {
+    fn new(metadata: &Metadata, metric: &SelectedMetric, programs: &[String]) -> Self {
         let histogram = histogram_name(metadata, metric);
         let name = histogram.unwrap_or(&metric.name);
         let kind = match metric.desc.semantics {
@@ -93,10 +95,13 @@ impl MetricRank {
             Semantics::Instant if metric.has_numbers() => Kind::Gauge,
             _ => Kind::Constant,
         };
+        let own = branch(name);
+        let program = programs.iter().position(|program| program == own);
         let is_error = has_error_name(name) || has_error_code(metadata, metric);
         Self {
             origin: Origin::new(name),
-            branch: NaturalName(branch(name).to_owned()),
+            program: program.unwrap_or(programs.len()),
+            branch: NaturalName(own.to_owned()),
             kind,
             error: if is_error { ErrorRank::Error } else { ErrorRank::Other },
             name: NaturalName(name.to_owned()),
@@ -159,6 +164,8 @@ pub(crate) fn is_unnamed_machinery(name: &str, asked: &[String]) -> bool {
 /// The order of the series of an archive; computes what their keys need once.
 pub(crate) struct SeriesOrder<'m> {
     metadata: &'m Metadata,
+    /// The programs that come before the others.
+    programs: Vec<String>,
     /// By the names of metrics.
     ranks: HashMap<String, MetricRank>,
     /// The instances that are labelled as errors.
@@ -167,7 +174,16 @@ pub(crate) struct SeriesOrder<'m> {
 
 impl<'m> SeriesOrder<'m> {
     pub(crate) fn new(metadata: &'m Metadata) -> Self {
-        Self { metadata, ranks: HashMap::new(), errors: HashMap::new() }
+        Self { metadata, programs: Vec::new(), ranks: HashMap::new(), errors: HashMap::new() }
+    }
+
+    pub(crate) const fn metadata(&self) -> &'m Metadata {
+        self.metadata
+    }
+
+    /// Puts these programs before the others, in this order.
+    pub(crate) fn with_first_programs(self, programs: Vec<String>) -> Self {
+        Self { programs, ..self }
     }
 
     /// Returns the key of an instance of a metric: instances that are labelled as errors come
@@ -179,8 +195,9 @@ impl<'m> SeriesOrder<'m> {
         is_unchanging: bool,
     ) -> (MetricRank, ErrorRank) {
         let metadata = self.metadata;
+        let programs = &self.programs;
         let rank = self.ranks.entry_ref(&metric.name);
-        let rank = rank.or_insert_with(|| MetricRank::new(metadata, metric)).clone();
+        let rank = rank.or_insert_with(|| MetricRank::new(metadata, metric, programs)).clone();
         let rank = if is_unchanging { rank.unchanging() } else { rank };
         let Some((indom, instance)) = metric.desc.indom.zip(instance) else {
             return (rank, ErrorRank::Other);
@@ -233,6 +250,11 @@ fn has_buckets(metadata: &Metadata, base: &str) -> bool {
     found.is_some_and(|metric| HistogramLayout::find(metadata, &counts, &metric.desc).is_some())
 }
 
+/// Returns whether a metric counts what went wrong, by its name or labels.
+pub(crate) fn is_error(metadata: &Metadata, metric: &SelectedMetric) -> bool {
+    has_error_name(&metric.name) || has_error_code(metadata, metric)
+}
+
 fn has_error_name(name: &str) -> bool {
     let own = name.strip_prefix(branch(name)).unwrap_or(name).to_ascii_lowercase();
     ERROR_WORDS.iter().any(|word| own.contains(word))
@@ -268,7 +290,7 @@ mod tests {
         };
         let metrics = names.map(|(name, found)| (name, metric((name, found))));
         let mut ranked: Vec<_> =
-            metrics.map(|(name, metric)| (MetricRank::new(metadata, &metric), name)).collect();
+            metrics.map(|(name, metric)| (MetricRank::new(metadata, &metric, &[]), name)).collect();
         ranked.sort();
         ranked.into_iter().map(|(_, name)| name).collect()
     }
@@ -303,6 +325,26 @@ mod tests {
     }
 
     #[test]
+    fn programs_that_moved_come_before_the_others() {
+        let names = ["mmv.api.errors", "mmv.jobs.queue", "mmv.agent.records", "mmv.zoo.visits"];
+        let mut builder = Builder::new();
+        for name in names {
+            builder = builder.metric(name, "u64 counter count");
+        }
+        let archive = builder.row(0, [("mmv.jobs.queue", 1)]).finish();
+        let archive = Archive::open(archive.base()).unwrap();
+        let programs = ["mmv.zoo", "mmv.jobs"].map(str::to_owned).to_vec();
+        let mut order = SeriesOrder::new(archive.metadata()).with_first_programs(programs);
+        let mut sorted = names;
+        sorted.sort_by_cached_key(|name| {
+            let desc = archive.metadata().metric_by_name(name).unwrap().desc;
+            order.key(&SelectedMetric { name: (*name).to_owned(), desc }, None, false)
+        });
+        let expected = ["mmv.zoo.visits", "mmv.jobs.queue", "mmv.api.errors", "mmv.agent.records"];
+        assert_eq!(sorted, expected);
+    }
+
+    #[test]
     fn a_metric_that_never_changes_comes_after_those_that_do() {
         let archive = Builder::new()
             .metric("mmv.shop.a", "u32 instant none")
@@ -313,7 +355,7 @@ mod tests {
         let rank = |name: &str| {
             let desc = archive.metadata().metric_by_name(name).unwrap().desc;
             let metric = SelectedMetric { name: name.to_owned(), desc };
-            MetricRank::new(archive.metadata(), &metric)
+            MetricRank::new(archive.metadata(), &metric, &[])
         };
         assert!(rank("mmv.shop.a") < rank("mmv.shop.b"));
         assert!(rank("mmv.shop.a").unchanging() > rank("mmv.shop.b"));

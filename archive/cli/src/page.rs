@@ -11,7 +11,7 @@
 //! | `header` | what the page knows apart from values: metrics, events, the clock |
 //! | `series` | what the series of an envelope are of |
 //! | `heat` | what histograms counted |
-//! | `movement` | how much what a chart shows moves, for the order of charts |
+//! | `movement` | what moves in the archives of a page, for the order of charts |
 //! | `payload` | the data within a file |
 //! | `tile` | the data that a server sends for a window |
 //! | `numbers` | numbers as browsers store them |

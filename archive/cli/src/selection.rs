@@ -199,8 +199,13 @@ pub(crate) fn select_with_derived<'a>(
     Ok(selection)
 }
 
+/// Returns whether any of the names is a branch or a pattern.
+pub(crate) fn has_branch(names: &[String], metadata: &Metadata) -> bool {
+    !names.iter().all(|name| is_whole_name(name, metadata))
+}
+
 /// Returns whether a text names one metric or histogram, with labels or without, not a branch.
-pub(crate) fn is_whole_name(text: &str, metadata: &Metadata) -> bool {
+fn is_whole_name(text: &str, metadata: &Metadata) -> bool {
     let name = text.split('{').next().unwrap_or(text);
     let is_metric = |name: &str| metadata.metric_by_name(name).is_some();
     is_metric(name) || is_metric(&format!("{name}.bucket"))

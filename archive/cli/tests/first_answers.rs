@@ -71,9 +71,10 @@ fn a_report_without_a_name_has_the_programs_on_one_screen() {
     let (_directory, base) = incident::jobs_among_others();
     let (table, note) = on_terminal(&["report"], &base);
     assert!(table.lines().count() <= 22, "{table}");
-    for program in ["api.latency", "billing.latency"] {
-        assert!(table.contains(program), "{program}: {table}");
-    }
+    // `api` is the first name, and has no incident.
+    let place = |program: &str| table.find(program).unwrap_or_else(|| panic!("{program}: {table}"));
+    assert!(place("jobs.latency") < place("billing.latency"), "{table}");
+    assert!(!table.contains("api.latency"), "{table}");
     assert!(table.contains(".p99") && !table.contains("agent"), "{table}");
     assert!(note.contains("no room for"), "{note}");
     // Where lines are no terminal's, all programs have room.
@@ -81,7 +82,18 @@ fn a_report_without_a_name_has_the_programs_on_one_screen() {
     program.arg("report").arg(&base).env("COLUMNS", "80").env_remove("LINES");
     let output = program.output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.contains("jobs.latency") && table.lines().count() <= 50, "{table}");
+    assert!(table.contains("api.latency") && table.lines().count() <= 50, "{table}");
+}
+
+#[test]
+fn a_plot_without_a_name_begins_with_the_program_that_changed() {
+    let (_directory, base) = incident::jobs_among_others();
+    let (text, note) = on_terminal(&["plot"], &base);
+    assert!(text.starts_with("mmv.jobs, mmv.billing\n"), "{text}{note}");
+    let charts = text.lines().filter(|line| line.starts_with("mmv.")).skip(1);
+    let charts: Vec<&str> = charts.collect();
+    assert!(charts[0].starts_with("mmv.jobs.latency [endpoint=/submit]"), "{text}");
+    assert!(text.contains("no room for mmv.api."), "{text}");
 }
 
 #[test]

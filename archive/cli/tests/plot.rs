@@ -161,7 +161,7 @@ fn without_a_metric_each_program_has_charts_on_one_screen() {
     let output = program.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("mmv.api, mmv.billing, mmv.jobs"), "{text}");
+    assert!(lines[0].starts_with("mmv.jobs, mmv.billing, mmv.api"), "{text}");
     assert!(lines.len() <= 50, "{text}");
     for chart in ["mmv.api.requests", "mmv.billing.requests", "mmv.jobs.latency"] {
         assert!(lines.iter().any(|line| line.starts_with(chart)), "{chart}: {text}");

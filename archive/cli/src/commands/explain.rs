@@ -20,10 +20,10 @@ use crate::explanation::{
     ChangeKind, ChangePoint, Event, Explanation, History, MIN_CHANGE, MIN_VALUES, explain,
     read_events, restart_loops,
 };
+use crate::groups::max_series;
 use crate::left_out::check_whole_set;
 use crate::options::ArchiveArgument;
 use crate::order::is_unnamed_machinery;
-use crate::page::series::max_series;
 use crate::selection::{select_metrics, warn_of_loss};
 use crate::text::{Output, Rfc3339, broken, shown};
 use crate::time::{Frame, SpanOptions, Zone, ZoneOptions, parse_time};

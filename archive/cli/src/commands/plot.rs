@@ -23,11 +23,12 @@ use pcp_types::parse_interval;
 
 use crate::columns::{Choice, cell, error_columns, sort_columns};
 use crate::image::{Image, ImageError, Mark, Panel};
+use crate::movement::moving_programs;
 use crate::options::histograms::NamedSeries;
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
-use crate::order::branch;
+use crate::order::{SeriesOrder, branch};
 use crate::selection::{
-    check_complete, is_definition_file, is_whole_name, leave_out_machinery, select_with_derived,
+    check_complete, has_branch, is_definition_file, leave_out_machinery, select_with_derived,
     warn_of_losses,
 };
 use crate::text::{Output, no_room_for, output_height, shown, shown_path};
@@ -64,7 +65,7 @@ pub(crate) struct Arguments {
 
     /// Metrics to plot: names, branches of the name space, or patterns such as "disk.*.read", also
     /// with labels: "mmv.shop.requests{code=~'5..'}" [default: the first of each program, as many as fit
-    /// on one screen]
+    /// on one screen; those of the program that changed most come first]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
@@ -341,7 +342,13 @@ impl Arguments {
         let Sampling { step, rates, has_several } = sampling;
         let choice = Choice { instances, rates, units: &units, ..Choice::default() };
         let mut columns = columns::columns(source.metadata(), window.replay(), &choice);
-        sort_columns(&mut columns, &self.metrics, source.metadata(), window.replay());
+        let mut order = SeriesOrder::new(source.metadata());
+        if self.is_selective(source.metadata()) && self.gaps.gaps() == Gaps::Keep {
+            let metrics = selection.used_metrics();
+            let programs = moving_programs(source, &metrics, (whole.start, whole.end));
+            order = order.with_first_programs(programs);
+        }
+        sort_columns(&mut columns, &self.metrics, window.replay(), order);
         if self.heatmap {
             let top = self.top.unwrap_or(4);
             let panels = heat::panels(source, window, whole.start, step, clock, top)?;
@@ -411,9 +418,7 @@ impl Arguments {
         sort_instances(&mut panels);
         // Constants come last.
         panels.sort_by_key(|panel| panel.heat.is_empty() && panel.lines.iter().all(is_constant));
-        let metadata = source.metadata();
-        let has_names = !self.metrics.is_empty() || !self.expressions.is_empty();
-        if has_names && self.metrics.iter().all(|name| is_whole_name(name, metadata)) {
+        if !self.is_selective(source.metadata()) {
             return (panels, String::new());
         }
         if self.output.is_none() {
@@ -434,6 +439,13 @@ impl Arguments {
         }
         left_out.dedup();
         (panels, shown(&no_room_for(&left_out)).into_owned())
+    }
+
+    /// Returns whether as many panels are drawn as there is room for: where metrics are not asked for
+    /// by their full names.
+    fn is_selective(&self, metadata: &Metadata) -> bool {
+        let has_names = !self.metrics.is_empty() || !self.expressions.is_empty();
+        !has_names || has_branch(&self.metrics, metadata)
     }
 
     /// Returns the interval between samples: unless it is given, that of logged values, or a longer

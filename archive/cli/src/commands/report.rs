@@ -24,11 +24,12 @@ use crate::columns::sort_columns;
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole_set;
+use crate::movement::{CONTEXT, moving_programs};
 use crate::options::histograms::{self, NamedSeries};
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions};
-use crate::order::{branch, histogram_name};
+use crate::order::{SeriesOrder, branch, histogram_name};
 use crate::selection::{
-    check_complete, is_whole_name, leave_out_machinery, select_with_derived, warn_of_losses,
+    check_complete, has_branch, leave_out_machinery, select_with_derived, warn_of_losses,
 };
 use crate::text::{no_room_for, output_height, shown, shown_path, terminal_height, warn};
 use crate::time::{Frame, Window, WindowOptions, Zone, ZoneOptions};
@@ -88,7 +89,7 @@ pub(crate) struct Arguments {
 
     /// Metrics to report: names, branches of the name space, or patterns such as "disk.*.read",
     /// also with labels: "mmv.shop.requests{code=~'5..'}" [default: the first of each program, as many as fit
-    /// on one screen]
+    /// on one screen; those of the program that changed most come first]
     #[arg(value_name = "METRIC")]
     metrics: Vec<String>,
 
@@ -231,11 +232,16 @@ impl Arguments {
             let step = self.step(&frame)?;
             (self.window(step, &frame, &selection)?, step)
         };
+        let context = match last {
+            Some((window, _)) => (window.end.saturating_sub(CONTEXT), window.end),
+            None => (window.start, window.end),
+        };
+        let programs = self.first_programs(source, &used_metrics, context);
         let request = self.request(window, step, &frame, &selection)?;
         let mut samples = Samples::new(selection.clone(), &request)?;
         let replay = samples.replay();
         warn_of_losses(replay, &zone);
-        let mut columns = self.columns(source, replay)?;
+        let mut columns = self.columns(source, replay, programs)?;
         if columns.is_empty() {
             check_whole_set(&archives)?;
             return Err(no_values(source, &used_metrics, &request));
@@ -381,8 +387,7 @@ impl Arguments {
         let height = if self.has_no_names() {
             output_height()
         } else {
-            let is_branch = |name: &String| !is_whole_name(name, metadata);
-            let is_limited = self.metrics.iter().any(is_branch) && !self.has_times();
+            let is_limited = has_branch(&self.metrics, metadata) && !self.has_times();
             terminal_height().filter(|_| is_limited)?
         };
         Some(height.saturating_sub(NOTE_LINES).max(MIN_ROWS))
@@ -402,7 +407,27 @@ impl Arguments {
         self.rate || (by_default && !self.display.no_rate && !self.stepping)
     }
 
-    fn columns(&self, source: Source<'_>, replay: &Replay<'_>) -> Result<Vec<Column>, Failure> {
+    /// Returns the programs that a table for people shows first where it has not all that is asked
+    /// for: those that moved in the context.
+    fn first_programs(
+        &self,
+        source: Source<'_>,
+        metrics: &[SelectedMetric],
+        context: (Timestamp, Timestamp),
+    ) -> Vec<String> {
+        let is_selective = self.has_no_names() || has_branch(&self.metrics, source.metadata());
+        if !self.is_for_people() || !is_selective {
+            return Vec::new();
+        }
+        moving_programs(source, metrics, context)
+    }
+
+    fn columns(
+        &self,
+        source: Source<'_>,
+        replay: &Replay<'_>,
+        programs: Vec<String>,
+    ) -> Result<Vec<Column>, Failure> {
         let units = self.display.units()?;
         let instances = self.display.instances.as_slice();
         let rates = self.has_rates();
@@ -416,7 +441,8 @@ impl Arguments {
         };
         let mut columns = columns::columns(source.metadata(), replay, &choice);
         if self.is_for_people() {
-            sort_columns(&mut columns, &self.metrics, source.metadata(), replay);
+            let order = SeriesOrder::new(source.metadata()).with_first_programs(programs);
+            sort_columns(&mut columns, &self.metrics, replay, order);
             put_p99_next_to_rate(&mut columns, source.metadata(), replay);
             if self.max_lines(source.metadata()).is_some() {
                 put_first_numbers_first(&mut columns, source.metadata(), replay);

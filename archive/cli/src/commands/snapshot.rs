@@ -11,12 +11,12 @@ use pcp_archive::scan::{SelectedMetric, Selection};
 use pcp_types::scaled::scaled;
 use pcp_types::{Units, parse_size};
 
-use crate::groups::groups;
+use crate::groups::{groups, max_series};
 use crate::left_out::check_whole_set;
 use crate::options::{GapOptions, SidesArgument};
 use crate::page::header::{Header, events};
 use crate::page::heat::{Histogram, Reading, maps, take_histograms};
-use crate::page::movement::movements;
+use crate::page::movement::PageMovements;
 use crate::page::payload::{Frame, Payload};
 use crate::page::series::EnvelopeNames;
 use crate::page::sides::{Side, Sides};
@@ -98,13 +98,13 @@ impl Arguments {
         let header = Header::new(sides, &selections, (window, zone));
         let mut all_events = Vec::new();
         let mut heats = Vec::new();
-        let mut all_movements = Vec::new();
+        let mut movements = PageMovements::default();
         for (place, (side, histograms)) in sides.iter().zip(&histograms).enumerate() {
             all_events.extend(events(place, side, window, &|| true)?.unwrap_or_default());
             heats.extend(self.heats(place, side, histograms, window)?);
-            all_movements.extend(movements(place, side, sides.selection(side), window)?);
+            movements.add(place, side, sides.selection(side), window)?;
         }
-        let frame = Frame { header, events: all_events, heats, movements: all_movements };
+        let frame = Frame { header, events: all_events, heats, movements };
         let most = columns_for(&selections);
         let mut columns = most;
         loop {
@@ -197,7 +197,7 @@ impl Arguments {
 
 /// Returns the number of columns for which there is enough memory, by the number of instances.
 fn columns_for(selections: &[Selection<'_>]) -> u32 {
-    let series: usize = selections.iter().map(page::series::max_series).sum();
+    let series: usize = selections.iter().map(max_series).sum();
     let mut columns = MAX_COLUMNS;
     while columns > MIN_COLUMNS && columns as usize * series > MAX_CELLS {
         columns /= 2;

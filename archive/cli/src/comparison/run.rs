@@ -117,17 +117,43 @@ impl ObservedRun {
         cuts.add_damage(&lost, &envelope.grid);
         cuts.add_gaps(selection.source(), &envelope, options)?;
         let excluded = cuts.finish(&envelope.grid, options);
-        let mut run = Self { excluded, lost, ..Self::default() };
+        let run = Self::of_envelope(selection, envelope, &cuts.columns);
+        Ok(Self { excluded, lost, ..run })
+    }
+
+    /// Reads the numeric metrics of a selection in a window past damage, without looking for what is
+    /// excluded, which would read all records again.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Envelope::read_past_damage`].
+    pub(crate) fn read_values(
+        selection: &Selection<'_>,
+        window: RangeInclusive<Timestamp>,
+        columns: u32,
+    ) -> Result<Self, Failure> {
+        let grid = Grid::new(window, columns);
+        let (envelope, lost) = Envelope::read_past_damage(selection, grid, Options::default())?;
+        let run = Self::of_envelope(selection, envelope, &[]);
+        Ok(Self { lost, ..run })
+    }
+
+    /// Assigns the series of an envelope, without the columns that are cut out of each metric.
+    fn of_envelope(
+        selection: &Selection<'_>,
+        envelope: Envelope,
+        cuts: &[Vec<RangeInclusive<u32>>],
+    ) -> Self {
+        let mut run = Self::default();
         let mut reader = SeriesReader::new(selection);
         // A series is dropped when it was added: both forms of all would be twice the memory.
         for series in envelope.series {
             let columns = envelope.grid.columns();
-            let parts =
-                parts(&series, columns, cuts.columns.get(series.metric).map_or(&[], Vec::as_slice));
+            let parts = parts(&series, columns, cuts.get(series.metric).map_or(&[], Vec::as_slice));
             reader.add(&mut run, &series, parts);
         }
         run.histograms.values_mut().for_each(|histogram| histogram.columns.sort());
-        Ok(run)
+        run
     }
 
     /// Returns whether any instance of a counter was logged.

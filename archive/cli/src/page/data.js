@@ -190,7 +190,7 @@ const isMachinery = (branch) => branch === 'mmv.agent' || branch === 'pmcd';
 // The charts by group: programs first, those that moved most before the others, the agent and pmcd
 // last; in each what it counts, what fails, how long it takes and how full it is, then the histograms
 // that moved, then what else did, then the rest.
-function inGroups(charts) {
+function inGroups(charts, moved) {
   const groups = new Map();
   for (const chart of charts) {
     chart.branch = branchOf(chart.metric.name ?? chart.histogram.name);
@@ -206,8 +206,7 @@ function inGroups(charts) {
     const rest = [...histograms, ...own.filter((chart) => !chart.histogram)];
     rest.sort((a, b) => place(b) - place(a) || b.movement - a.movement);
     const charts = [...new Set([...signals, ...rest])];
-    const most = charts.reduce((most, chart) => Math.max(most, chart.movement), 0);
-    return { charts, weight: weight(branch), movement: signals.reduce((sum, chart) => sum + chart.movement, most) };
+    return { charts, weight: weight(branch), movement: moved.get(branch) ?? 0 };
   });
   return all.sort((a, b) => a.weight - b.weight || b.movement - a.movement).flatMap((group) => group.charts);
 }
@@ -258,7 +257,8 @@ function chartsOf(data) {
     return names.get(name) > 1 ? name + ' #' + names.get(name) : name;
   };
   const key = (side, name, instance) => [side, name, instance].join('\n');
-  const moved = new Map((data.movements ?? []).map((one) => [key(one.side, one.name, one.instance), one.size]));
+  const { programs = {}, metrics = [] } = data.movements ?? {};
+  const moved = new Map(metrics.map((one) => [key(one.side, one.name, one.instance), one.size]));
   for (const metric of data.metrics) {
     const movement = Math.max(...metric.of.map((pmid, side) => moved.get(key(side, metric.name)) ?? 0));
     const chart = new Chart(unique(metric.name), metric, { movement });
@@ -280,7 +280,7 @@ function chartsOf(data) {
     const movement = moved.get(key(histogram.side, histogram.name, histogram.instance)) ?? 0;
     charts.push(new Chart(unique(histogram.name + instance + side), metric, { histogram, heat, movement, side: histogram.side, start: data.start }));
   }
-  return inGroups(data.series ? withSeries(data, charts, byMetric) : withNames(data, charts, byMetric));
+  return inGroups(data.series ? withSeries(data, charts, byMetric) : withNames(data, charts, byMetric), new Map(Object.entries(programs)));
 }
 
 // The charts with the series of a file; without those that have none.

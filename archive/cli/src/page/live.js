@@ -24,7 +24,7 @@ class Feed {
     const data = this.prepared(header, now.end);
     // Charts keep their places afterwards.
     const shown = windowOf(new URLSearchParams(location.hash.slice(1)), data, true);
-    data.movements = await this.ask('movements', shown).then((answer) => answer.json()).catch(() => []);
+    data.movements = await this.ask('movements', shown).then((answer) => answer.json()).catch(() => ({}));
     this.page = new Page(data, this);
     globalThis.page = this.page;
     this.problem = now.problem;

@@ -21,7 +21,7 @@ use serde::Serialize;
 use super::gzip::{self, GzipPart};
 use super::header::{Event, Header};
 use super::heat::Heat;
-use super::movement::Movement;
+use super::movement::PageMovements;
 use super::numbers;
 use super::series::{self, EnvelopeNames, SeriesHeader, is_drawn};
 use crate::Failure;
@@ -36,7 +36,7 @@ struct PayloadHeader<'p> {
     header: &'p Header,
     events: &'p [Event],
     heats: &'p [Heat],
-    movements: &'p [Movement],
+    movements: &'p PageMovements,
     columns: u32,
     /// The side and the time.
     marks: &'p [(usize, f64)],
@@ -60,7 +60,7 @@ pub(crate) struct Frame {
     pub(crate) header: Header,
     pub(crate) events: Vec<Event>,
     pub(crate) heats: Vec<Heat>,
-    pub(crate) movements: Vec<Movement>,
+    pub(crate) movements: PageMovements,
 }
 
 /// The numbers of all series, in 6 bytes per column before they are compressed.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pcp_archive::InstanceId;
 use pcp_archive::envelope::{Cell, Envelope, Series};
-use pcp_archive::scan::{SelectedMetric, Selection};
+use pcp_archive::scan::Selection;
 use serde::Serialize;
 
 use super::header::{Names, seconds};
@@ -92,16 +92,4 @@ pub(crate) fn flags(cell: Option<&Cell>) -> u8 {
 /// Returns whether a cell is on an axis: infinity is on none.
 pub(crate) fn is_drawn(cell: &Cell) -> bool {
     cell.minimum.is_finite() && cell.maximum.is_finite()
-}
-
-/// Returns an upper bound on the series of a selection.
-pub(crate) fn max_series(selection: &Selection<'_>) -> usize {
-    selection.metrics().iter().map(|metric| max_series_of_metric(selection, metric)).sum()
-}
-
-/// Returns an upper bound on the series of a metric.
-pub(crate) fn max_series_of_metric(selection: &Selection<'_>, metric: &SelectedMetric) -> usize {
-    let metadata = selection.source().metadata();
-    let history = metric.desc.indom.and_then(|indom| metadata.identities(indom));
-    history.map_or(1, |history| history.union().len())
 }

@@ -18,10 +18,11 @@ use crate::Failure;
 use crate::commands::compare::{Run, compare_last, document};
 use crate::commands::explain::WindowChanges;
 use crate::comparison::RunOptions;
+use crate::groups::max_series;
 use crate::page::header::events;
 use crate::page::heat::{Histogram, Reading, maps};
-use crate::page::movement::movements;
-use crate::page::series::{self, EnvelopeNames};
+use crate::page::movement::PageMovements;
+use crate::page::series::EnvelopeNames;
 use crate::page::sides::Side;
 use crate::page::tile::Tile;
 use crate::time::Window;
@@ -115,7 +116,7 @@ impl<'r> Request<'r> {
     fn columns(&self, metrics: &[SideMetric], span: Span, wanted: u32, raw: bool) -> Answer {
         let window = self.window(span);
         let selections = self.selections(metrics);
-        let count: usize = selections.iter().map(|(.., one)| series::max_series(one)).sum();
+        let count: usize = selections.iter().map(|(.., one)| max_series(one)).sum();
         let columns = fitting(wanted, count);
         let mut tile = Tile::default();
         let parts = selections.iter().flat_map(|(place, side, all)| {
@@ -200,9 +201,9 @@ impl<'r> Request<'r> {
             return Ok(Some(Body::Json(found.clone())));
         }
         let sides = &self.opened.sides;
-        let mut all = Vec::new();
+        let mut all = PageMovements::default();
         for (place, side) in sides.iter().enumerate() {
-            all.extend(movements(place, side, sides.selection(side), window)?);
+            all.add(place, side, sides.selection(side), window)?;
             if !(self.go_on)() {
                 return Ok(None);
             }
