@@ -11,8 +11,9 @@
 //!
 //! The numbers of a column have one unit, [`ColumnUnit`], which its head names: the largest of which
 //! half of the numbers, zeros apart, are at least one; a larger one where the greatest number would
-//! have more than five digits. Numbers without unit are not scaled, nor are whole counts of at most
-//! five digits. A counter without unit counts: its rates are shown as those of a count.
+//! have more than five digits. Numbers without unit and whole counts are not scaled if they have at
+//! most five digits, nor is a number without unit that never changes: it may be a version or the
+//! number of something. A counter without unit counts: its rates are shown as those of a count.
 //!
 //! Sizes of bytes are decimal.
 
@@ -120,10 +121,13 @@ impl ColumnUnit {
         // Zeros are in the units of the metric.
         let median = sizes.get(sizes.len().saturating_sub(1) / 2).copied().unwrap_or(1.0);
         let greatest = sizes.last().copied().unwrap_or(1.0);
-        let Some(family) = UnitFamily::find(units).filter(|_| units != Units::NONE) else {
+        let is_plain = units == Units::NONE;
+        let is_whole = numbers.iter().all(|number| number.fract() == 0.0);
+        let is_constant = is_whole && numbers.windows(2).all(|pair| pair.first() == pair.last());
+        let is_scaled = !is_plain || (greatest >= MAX_IN_COLUMN && !is_constant);
+        let Some(family) = UnitFamily::find(units).filter(|_| is_scaled) else {
             return Self::new(Conversion::times(1.0), units.to_string(), numbers);
         };
-        let is_whole = numbers.iter().all(|number| number.fract() == 0.0);
         let is_exact = is_whole && greatest < MAX_IN_COLUMN && units == Units::count();
         let typical = if is_exact { 1.0 } else { family.to_base.apply(median) };
         let (mut size, mut name) = family.largest(typical);
@@ -135,7 +139,7 @@ impl ColumnUnit {
         }
         let title = match name {
             // Parts of a count, as a histogram of plain numbers has, are plain numbers.
-            "" if units.count_scale() != 0 => "",
+            "" if is_plain || units.count_scale() != 0 => "",
             "" => "count",
             "/s" => "count/s",
             name => name,
@@ -269,7 +273,7 @@ mod tests {
         let parts = Units::new([0, 0, 1], [0, 0, -6]).unwrap();
         let rate = Units::count().per_second();
         let plain_rate = Units::NONE.per_second();
-        let cases: [(Units, &[f64], &str, &str); 12] = [
+        let cases: [(Units, &[f64], &str, &str); 14] = [
             (Units::nanoseconds(), &[1.11e6, 4.4e7, 0.0, 4e3], "ms", "1.11 44.0 0 0.004"),
             (Units::nanoseconds(), &[1.1e6, 1.2e9, 1.0e6], "ms", "1.10 1200 1.00"),
             (Units::nanoseconds(), &[1.1e6, 2.0e11], "s", "0.001 200"),
@@ -281,7 +285,9 @@ mod tests {
             (Units::count(), &[99_999.0], "count", "99999"),
             (Units::count(), &[1_234_567.0], "M", "1.23"),
             (parts, &[4_500_000.0, 100_000.0], "", "4.50 0.100"),
-            (Units::NONE, &[1_234_567.0, 0.5], "", "1234567 0.500"),
+            (Units::NONE, &[1_234_567.0, 1_300_000.0], "M", "1.23 1.30"),
+            (Units::NONE, &[1_234_567.0, 1_234_567.0], "", "1234567 1234567"),
+            (Units::NONE, &[12_345.0, 0.5], "", "12345 0.500"),
         ];
         for (units, numbers, title, expected) in cases {
             let unit = ColumnUnit::choose(units, numbers);

@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::{Replay, Sample, SelectedMetric};
 use pcp_archive::scan::{MetricLabels, select_instances};
-use pcp_archive::{InDom, InstanceId, Metadata, Semantics, Timestamp, Units, Value, ValueType};
+use pcp_archive::{InDom, InstanceId, Metadata, Semantics, Timestamp, Units, Value};
 use pcp_types::names::selects;
 use pcp_types::{Conversion, ParsedUnits};
 
@@ -97,14 +97,13 @@ impl Scale {
     }
 
     /// Lets a table choose units that suit the size of the values, unless others are wanted.
-    /// Whole numbers without a unit are not scaled.
+    /// Discrete numbers without a unit are not scaled: they name something.
     pub(crate) fn scaled(mut self, metric: &SelectedMetric) -> Self {
         let is_rate = self.is_computed && metric.has_rates();
         let own = if is_rate { metric.rate_units() } else { metric.desc.units };
-        let has_fractions = matches!(metric.desc.value_type, ValueType::Float | ValueType::Double);
-        let is_whole = !is_rate && !has_fractions;
-        let is_number = metric.has_numbers() && (own != Units::NONE || !is_whole);
-        self.scaled_from = Some(own).filter(|_| is_number && self.conversion.is_none());
+        let is_name = own == Units::NONE && metric.desc.semantics == Semantics::Discrete;
+        let is_quantity = metric.has_numbers() && !is_name;
+        self.scaled_from = Some(own).filter(|_| is_quantity && self.conversion.is_none());
         self
     }
 
@@ -439,7 +438,7 @@ mod tests {
     use pcp_archive::Pmid;
 
     use super::*;
-    use pcp_archive::MetricDesc;
+    use pcp_archive::{MetricDesc, ValueType};
 
     fn counter(units: Units) -> SelectedMetric {
         let desc = MetricDesc {

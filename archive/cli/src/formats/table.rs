@@ -55,6 +55,19 @@ pub(crate) enum TableCell {
     Text(String),
     /// A number in the units of the column's metric, which the table scales.
     Number(f64),
+    /// A whole number without a unit, of which a table that does not scale it prints all digits.
+    Integer(i128),
+}
+
+impl TableCell {
+    /// Returns the number that a table may scale.
+    fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Integer(number) => Some(*number as f64),
+            Self::Missing | Self::Text(_) => None,
+        }
+    }
 }
 
 /// The table of a report and the rows that are not written yet.
@@ -181,7 +194,7 @@ struct TableColumn {
 impl TableColumn {
     fn unit_title(&self) -> &str {
         match (&self.unit, self.scaled_from) {
-            (Some(unit), Some(from)) if from != Units::NONE => unit.title(),
+            (Some(unit), Some(_)) if !unit.title().is_empty() => unit.title(),
             (None, Some(_)) => "",
             _ => &self.units,
         }
@@ -204,6 +217,10 @@ impl TableColumn {
         match (cell, &self.unit) {
             (TableCell::Missing, _) => MISSING.to_owned(),
             (TableCell::Text(text), _) => text.clone(),
+            (TableCell::Integer(number), Some(unit)) if !unit.title().is_empty() => {
+                unit.format(*number as f64)
+            }
+            (TableCell::Integer(number), _) => number.to_string(),
             (TableCell::Number(number), Some(unit)) => unit.format(*number),
             (TableCell::Number(number), None) => number.to_string(),
         }
@@ -333,11 +350,7 @@ impl Table {
         let mut has_changed = false;
         for (place, column) in self.columns.iter_mut().enumerate() {
             let cells = rows.iter().filter_map(|row| row.cells.get(place));
-            let numbers = cells.filter_map(|cell| match cell {
-                TableCell::Number(number) => Some(*number),
-                TableCell::Missing | TableCell::Text(_) => None,
-            });
-            let numbers: Vec<f64> = numbers.collect();
+            let numbers: Vec<f64> = cells.filter_map(TableCell::number).collect();
             has_changed |= column.choose_unit(&numbers);
         }
         has_changed
@@ -482,6 +495,8 @@ impl Table {
         let width = widest(columns.iter().map(|column| &column.name));
         let values = columns.iter().zip(chosen(&row.cells, &self.written)).map(|(column, cell)| {
             let text = match (cell, column.scaled_from) {
+                // A single number does not say whether it changes.
+                (TableCell::Integer(number), _) => number.to_string(),
                 (TableCell::Number(number), Some(units)) => scaled(*number, units),
                 (TableCell::Number(_) | TableCell::Text(_), _) => {
                     return (column.text(cell), column.units.clone());
@@ -605,10 +620,16 @@ pub(crate) fn table_cell(
     precision: Option<usize>,
 ) -> TableCell {
     let Some(value) = value else { return TableCell::Missing };
-    if column.scale.scaled_from.is_some()
+    if let Some(units) = column.scale.scaled_from
         && let Some(number) = value.as_f64()
     {
-        return TableCell::Number(number);
+        return match value {
+            Value::U32(whole) if units == Units::NONE => TableCell::Integer(whole.into()),
+            Value::I32(whole) if units == Units::NONE => TableCell::Integer(whole.into()),
+            Value::U64(whole) if units == Units::NONE => TableCell::Integer(whole.into()),
+            Value::I64(whole) if units == Units::NONE => TableCell::Integer(whole.into()),
+            _ => TableCell::Number(number),
+        };
     }
     let mut text = Vec::new();
     push_plain(&mut text, value, precision.or(column.scale.is_computed.then_some(PLACES)));
@@ -874,6 +895,32 @@ mod tests {
         );
         assert_eq!(block(&[1.2e9]), "1     1200\n");
         assert_eq!(block(&[1.2e12]), "\n   latency\n       min\n-  -------\n1       20\n");
+    }
+
+    #[test]
+    fn numbers_without_a_unit_are_scaled_if_they_are_large_and_change() {
+        let mut depth = column("a.depth", None);
+        depth.scale.scaled_from = Some(Units::NONE);
+        let block = |numbers: &[i128]| {
+            let row = |number: &i128| Row {
+                at: Timestamp::EPOCH,
+                time: "1".to_owned(),
+                cells: vec![TableCell::Integer(*number)],
+                event: None,
+            };
+            let rows: Vec<Row> = numbers.iter().map(row).collect();
+            let mut out = Output::new();
+            let mut table = Table::new(&[&depth], Some(""), 80);
+            table.write_block(&mut out, &rows).unwrap();
+            String::from_utf8(out.text).unwrap()
+        };
+        let version = i128::from(u64::MAX);
+        assert_eq!(
+            block(&[1_234_567, 2_000_000]),
+            "a\n   depth\n       M\n-  -----\n1   1.23\n1   2.00\n"
+        );
+        assert!(block(&[version; 2]).ends_with("1  18446744073709551615\n"));
+        assert!(block(&[99_999, 7]).ends_with("1  99999\n1      7\n"));
     }
 
     #[test]
