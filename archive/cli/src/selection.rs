@@ -16,7 +16,7 @@ use pcp_types::names::selects;
 use crate::Failure;
 use crate::left_out::check_whole_set;
 use crate::order;
-use crate::text::{first_of, shown_path, warn};
+use crate::text::{first_of, shown, shown_path, warn};
 use crate::time::Zone;
 
 /// The most names that are proposed for one that does not exist.
@@ -42,7 +42,7 @@ pub(crate) fn select_metrics<'a>(
         selection.select("");
     }
     for name in names {
-        Selector::parse_in(name, source.metadata())?;
+        parse_selector(name, source.metadata())?;
         if selection.select(name) == 0 {
             warn_of_unknown_metric(name, source.metadata());
         }
@@ -60,6 +60,38 @@ pub(crate) fn select_metrics<'a>(
         selection.select_instance(instance);
     }
     Ok(selection)
+}
+
+/// Parses the name of a metric on the command line.
+///
+/// # Errors
+///
+/// [`Failure::Usage`] for a text that is no selector, with where to write it if it is an expression.
+pub(crate) fn parse_selector(text: &str, metadata: &Metadata) -> Result<Selector, Failure> {
+    let is_name = metadata.metric_by_name(text).is_some();
+    if !is_name && is_expression(text) {
+        let quote = if text.contains('\'') { '"' } else { '\'' };
+        let text = shown(text);
+        return Err(Failure::Usage(format!(
+            "{text} is an expression, not the name of a metric; report and plot take it as \
+             -e {quote}{text}{quote}"
+        )));
+    }
+    Ok(Selector::parse_in(text, metadata)?)
+}
+
+/// Returns whether a text is an expression, or meant as one, and no selector.
+fn is_expression(text: &str) -> bool {
+    // Labels and names of instances may have any character.
+    let name = text.split(['{', '[']).next().unwrap_or(text);
+    if name.contains('(') {
+        return true;
+    }
+    let is_selector = match text.parse::<Selector>() {
+        Ok(selector) => selector.has_matchers() || !name.contains([' ', '/', '+']),
+        Err(_) => false,
+    };
+    !is_selector && text.parse::<Expression>().is_ok()
 }
 
 /// Warns of labels that no instance of the metrics has; false for a selector without labels,
@@ -185,9 +217,11 @@ pub(crate) fn select_with_derived<'a>(
         selection.select_defined("");
     }
     for name in names {
-        Selector::parse_in(name, selection.metadata())?;
         // As in pmrep, a derived metric may be named as well.
         let is_derived = selection.derived().any(|metric| metric.name == *name);
+        if !is_derived {
+            parse_selector(name, selection.metadata())?;
+        }
         let found = selection.select(name) + selection.select_defined(name);
         if found == 0 && !is_derived {
             warn_of_unknown_metric(name, selection.metadata());
@@ -315,6 +349,17 @@ pub(crate) fn warn_of_unnamed(source: Source<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn expressions_are_told_from_names_patterns_and_labels() {
+        for text in ["p99(mmv.shop.latency)", "sum(rate(a.b{code=\"500\"}))", "a.b / c.d", "rate("]
+        {
+            assert!(is_expression(text), "{text}");
+        }
+        for text in ["a.b", "a.*", "a.b{path=~\"/(x|y) z\"}", "a.b{path=", "a-b.c", "", "a b.c"] {
+            assert!(!is_expression(text), "{text}");
+        }
+    }
 
     #[test]
     fn similar_names_are_proposed_best_first() {

@@ -72,6 +72,22 @@ fn an_unknown_instance_is_a_warning() {
 }
 
 #[test]
+fn an_expression_in_place_of_a_name_is_told_its_option() {
+    let (_directory, base) = archive();
+    for command in ["report", "plot", "summary", "metrics", "follow", "events", "explain"] {
+        for expression in ["rate(disk.io)", "disk.io / 2", "sum(disk.io{host=\"a\"})"] {
+            let output = run_on(&base, &[command, expression]);
+            assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
+            let expected = format!(
+                "mmv-archive: {expression} is an expression, not the name of a metric; report and plot \
+                 take it as -e '{expression}'\n"
+            );
+            assert_eq!(text(&output.stderr), expected, "{command}");
+        }
+    }
+}
+
+#[test]
 fn every_command_selects_metrics_by_pattern() {
     let (_directory, base) = archive();
     for pattern in ["disk.io", "disk", "*.io", "di?k.*"] {

@@ -21,6 +21,7 @@ use pcp_types::parse_interval;
 use crate::options::histograms::{DEFAULT_QUANTILES, names_buckets};
 use crate::options::{DisplayOptions, GapOptions, QuantileOptions, warn_of_unreadable};
 use crate::order::is_unnamed_machinery;
+use crate::selection::parse_selector;
 use crate::text::{Output, shown, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
 use crate::{Failure, time};
@@ -239,7 +240,7 @@ fn warn_of_ended_programs(
 
 /// Parses the metrics of the command line.
 fn selectors(texts: &[String], metadata: &Metadata) -> Result<Vec<Selector>, Failure> {
-    texts.iter().map(|text| Ok(Selector::parse_in(text, metadata)?)).collect()
+    texts.iter().map(|text| parse_selector(text, metadata)).collect()
 }
 
 /// The archives of a directory, in the order of their start.

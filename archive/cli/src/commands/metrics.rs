@@ -10,7 +10,6 @@ use clap::Args;
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::raw::{LabelTarget, TextKind, TextTarget};
 use pcp_archive::replay::SelectedMetric;
-use pcp_archive::scan::Selector;
 use pcp_archive::scan::histogram::HistogramLayout;
 use pcp_archive::{Archive, InDom, InstanceId, Metadata, MetricDesc, Timestamp};
 use pcp_types::printable;
@@ -23,7 +22,7 @@ use crate::options::ArchiveArgument;
 use crate::options::archives::require_records;
 use crate::options::histograms::is_shown_as_itself;
 use crate::order::histogram_name;
-use crate::selection::warn_of_unknown_metric;
+use crate::selection::{parse_selector, warn_of_unknown_metric};
 use crate::text::descriptor::{descriptor, type_name, units};
 use crate::text::{Output, shown};
 
@@ -124,7 +123,7 @@ impl Arguments {
         let failed = self.archive.each_quietly(|archive| {
             let all = [String::new()];
             for name in if self.metrics.is_empty() { &all[..] } else { &self.metrics } {
-                let selector = Selector::parse_in(name, archive.metadata())?;
+                let selector = parse_selector(name, archive.metadata())?;
                 let found = selector.select(archive.metadata());
                 let found = found.map(|(name, metric, _)| {
                     self.shown_name(archive.metadata(), name, &metric.desc)
@@ -165,7 +164,7 @@ impl Arguments {
         let mut missing = 0;
         for name in names {
             let mut found = false;
-            let selector = Selector::parse_in(name, archive.metadata())?;
+            let selector = parse_selector(name, archive.metadata())?;
             for (leaf, metric, instances) in selector.select(archive.metadata()) {
                 found = true;
                 self.print(out, archive, leaf, &metric.desc, instances.as_ref())?;
