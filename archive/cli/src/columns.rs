@@ -8,14 +8,14 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::raw::IndomHistory;
 use pcp_archive::replay::{Replay, Sample, SelectedMetric};
-use pcp_archive::scan::{MetricLabels, select_instances};
+use pcp_archive::scan::MetricLabels;
 use pcp_archive::{InDom, InstanceId, Metadata, Semantics, Timestamp, Units, Value};
 use pcp_types::names::selects;
 use pcp_types::{Conversion, ParsedUnits};
 
 use crate::Failure;
 use crate::order::{SeriesOrder, error_instances, histogram_name};
-use crate::selection::warn_of_unknown_instances;
+use crate::selection::{ChosenInstances, warn_of_unknown_instances};
 use crate::text::{natural_order, warn};
 
 /// The most units that a warning lists.
@@ -218,11 +218,10 @@ pub(crate) fn columns(
     replay: &Replay<'_>,
     choice: &Choice<'_>,
 ) -> Vec<Column> {
-    let indoms = replay.metrics().filter_map(|metric| metric.desc.indom);
-    warn_of_unknown_instances(choice.instances, metadata, indoms);
+    warn_of_unknown_instances(choice.instances, metadata, replay.metrics());
     warn_of_unused_units(choice.units, &own_units(replay, choice.rates));
     let mut columns = Vec::new();
-    let mut chosen = HashMap::new();
+    let mut chosen = ChosenInstances::new(choice.instances, metadata);
     let mut labels = InstanceLabels::new(metadata);
     for (index, metric) in replay.metrics().enumerate() {
         let mut scale = Scale::new(metric, choice.rates, choice.units);
@@ -235,11 +234,8 @@ pub(crate) fn columns(
             scale.time = scale.time.filter(|time| *time == ValueTime::Interval);
         }
         let names = metric.desc.indom.map(|indom| names_in_replay(metadata, replay, indom));
-        let selected = metric.desc.indom.filter(|_| !choice.instances.is_empty()).map(|indom| {
-            &*chosen.entry(indom).or_insert_with(|| {
-                select_instances(choice.instances, metadata.indom_history(indom))
-            })
-        });
+        let has_choice = metric.desc.indom.is_some() && !choice.instances.is_empty();
+        let selected = has_choice.then(|| chosen.of_metric(metric));
         for instance in replay.instances(index) {
             let column = Column {
                 metric: index,
@@ -257,7 +253,7 @@ pub(crate) fn columns(
             let can_have_values =
                 choice.raw || instance.is_none() || column.instance_name.is_some();
             let is_chosen =
-                selected.zip(instance).is_none_or(|(selected, id)| selected.contains(&id));
+                selected.as_ref().zip(instance).is_none_or(|(all, id)| all.contains(&id));
             if can_have_values && is_chosen {
                 columns.push(column);
             }

@@ -1,16 +1,20 @@
 //! Selections of metrics and instances by the names on a command line, and
 //! warnings about what an archive does not have.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 use pcp_archive::replay::expression::definitions;
 use pcp_archive::replay::{self, Expression, Replay};
 use pcp_archive::salvage::Loss;
-use pcp_archive::scan::{MetricLabels, Selection, Selector, is_extreme, select_instances};
-use pcp_archive::{ArchiveSet, InDom, Metadata, Source};
+use pcp_archive::scan::histogram::HistogramLayout;
+use pcp_archive::scan::{
+    MetricLabels, SelectedMetric, Selection, Selector, is_extreme, select_instances,
+};
+use pcp_archive::{ArchiveSet, InDom, InstanceId, Metadata, Source};
 use pcp_types::names::selects;
 
 use crate::Failure;
@@ -50,8 +54,7 @@ pub(crate) fn select_metrics<'a>(
     if selection.metrics().is_empty() {
         return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
     }
-    let indoms = selection.metrics().iter().filter_map(|metric| metric.desc.indom);
-    let unknown = warn_of_unknown_instances(instances, source.metadata(), indoms);
+    let unknown = warn_of_unknown_instances(instances, source.metadata(), selection.metrics());
     let have_instances = selection.metrics().iter().all(|metric| metric.desc.indom.is_some());
     if have_instances && !instances.is_empty() && unknown == instances.len() {
         return Err(Failure::NoData("none of the metrics has these instances".to_owned()));
@@ -164,20 +167,50 @@ fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n st
     all.into_iter().take(MAX_SIMILAR).map(|(_, name)| name).collect()
 }
 
-/// Warns of texts that select no instance of any of the domains, and returns their number.
+/// The instances of metrics that texts select: those of their domains, which are looked up once, and
+/// the buckets of the histograms that the texts select.
+pub(crate) struct ChosenInstances<'a, T> {
+    texts: &'a [T],
+    metadata: &'a Metadata,
+    domains: HashMap<InDom, BTreeSet<InstanceId>>,
+}
+
+impl<'a, T: AsRef<str>> ChosenInstances<'a, T> {
+    pub(crate) fn new(texts: &'a [T], metadata: &'a Metadata) -> Self {
+        Self { texts, metadata, domains: HashMap::new() }
+    }
+
+    /// Returns the instances of a metric; none of a metric without instances.
+    pub(crate) fn of_metric(&mut self, metric: &SelectedMetric) -> Cow<'_, BTreeSet<InstanceId>> {
+        let Some(indom) = metric.desc.indom else { return Cow::default() };
+        let metadata = self.metadata;
+        let texts = self.texts;
+        let domain = self.domains.entry(indom);
+        let own = domain.or_insert_with(|| select_instances(texts, metadata.indom_history(indom)));
+        match HistogramLayout::find(metadata, &metric.name, &metric.desc) {
+            None => Cow::Borrowed(own),
+            Some(layout) => {
+                let mut chosen = own.clone();
+                chosen.extend(layout.select_buckets(metadata, indom, texts));
+                Cow::Owned(chosen)
+            }
+        }
+    }
+}
+
+/// Warns of texts that select no instance of any of the metrics, and returns their number.
 /// A number may be that of an instance without a name.
-pub(crate) fn warn_of_unknown_instances(
+pub(crate) fn warn_of_unknown_instances<'m>(
     texts: &[String],
     metadata: &Metadata,
-    indoms: impl Iterator<Item = InDom>,
+    metrics: impl IntoIterator<Item = &'m SelectedMetric>,
 ) -> usize {
-    let indoms: HashSet<InDom> = indoms.collect();
-    let unknown = texts.iter().filter(|text| {
-        indoms
-            .iter()
-            .all(|indom| select_instances(&[text], metadata.indom_history(*indom)).is_empty())
+    let metrics: Vec<&SelectedMetric> = metrics.into_iter().collect();
+    let mut unknown = texts.to_vec();
+    unknown.retain(|text| {
+        let mut chosen = ChosenInstances::new(std::slice::from_ref(text), metadata);
+        metrics.iter().all(|metric| chosen.of_metric(metric).is_empty())
     });
-    let unknown: Vec<&String> = unknown.collect();
     for text in &unknown {
         warn(&format_args!("{text}: no instance of this name in the archive"));
     }

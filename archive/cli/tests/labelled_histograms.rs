@@ -97,6 +97,33 @@ fn quantiles_are_those_of_the_histograms_with_the_labels() {
 }
 
 #[test]
+fn an_instance_of_a_histogram_selects_its_buckets_by_their_name() {
+    let (_directory, base) = archive();
+    let heads =
+        "\"web.latency.bucket[path=/a,bucket=4..5]\",\"web.latency.bucket[path=/a,bucket=8..11]\"";
+    for arguments in
+        [&["web.latency.bucket", "-i", "/a"][..], &["web.latency.bucket", "-i", "path=/a"]]
+    {
+        let output = report(&base, arguments);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+        assert_eq!(ends(&base, arguments)[0], heads);
+    }
+    let both = ends(&base, &["web.latency", "--buckets", "-i", "/a"]);
+    assert_eq!(both[0], format!("{heads},web.latency.sum[path=/a]"));
+    let summary = run_on(&base, &["summary", "web.latency.bucket", "-i", "/a"]);
+    assert_eq!(String::from_utf8_lossy(&summary.stderr), "");
+    let summary = String::from_utf8(summary.stdout).unwrap();
+    assert!(summary.contains("/a,8..11") && !summary.contains("/b"), "{summary}");
+    let followed = ["follow", "web.latency.bucket", "-i", "/a", "-S", "0s", "-s", "2", "--json"];
+    let followed = printed_of(&base, &followed);
+    assert_eq!(followed.matches("path=/a,bucket=").count(), 4, "{followed}");
+    assert!(!followed.contains("/b"), "{followed}");
+    let unknown = report(&base, &["web.latency.bucket", "-i", "/c"]);
+    let expected = "mmv-archive: /c: no instance of this name in the archive\n";
+    assert!(String::from_utf8_lossy(&unknown.stderr).starts_with(expected), "{unknown:?}");
+}
+
+#[test]
 fn new_buckets_count_from_the_record_before() {
     let (_directory, base) = growing();
     let rows = |arguments: &[&str]| {

@@ -2,11 +2,13 @@
 
 mod histogram;
 
+use std::collections::BTreeSet;
+
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
 use pcp_archive::raw::{LabelTarget, RecordError};
 use pcp_archive::replay::{Gaps, SelectedMetric, SuccessiveRates};
-use pcp_archive::scan::{MetricLabels, Selector, select_instances};
+use pcp_archive::scan::{MetricLabels, Selector};
 use pcp_archive::{ByteText, InstanceId, Metadata, OwnedValue, Pmid, Timestamp, Value};
 use pcp_types::names;
 
@@ -15,6 +17,7 @@ use crate::columns::{Column, Labels, Scale, WantedUnits, number_in_records};
 use crate::formats::jsonl::{Line, MarkLine};
 use crate::formats::table::{Row, Table, TableCell, table_cell, time_text};
 use crate::order::{self, SeriesOrder};
+use crate::selection::ChosenInstances;
 use crate::text::{Json, Output, warn};
 use crate::time::Zone;
 use histogram::Histogram;
@@ -107,7 +110,7 @@ struct ShownMetric {
     metric: SelectedMetric,
     scale: Scale,
     /// The number of states of the domain, and the selected instances of them.
-    chosen: Option<(usize, HashSet<InstanceId>)>,
+    chosen: Option<(usize, BTreeSet<InstanceId>)>,
     /// The number of states of the labels of the domain, and the labels.
     labels: Option<(usize, MetricLabels)>,
     /// The column index of each instance; `None` for those that are not selected.
@@ -186,7 +189,8 @@ impl ShownMetric {
         let history = self.metric.desc.indom.and_then(|indom| metadata.indom_history(indom));
         let states = history.map_or(0, |history| history.states().len());
         if self.chosen.as_ref().is_none_or(|(known, _)| *known != states) {
-            self.chosen = Some((states, select_instances(texts, history).into_iter().collect()));
+            let mut chosen = ChosenInstances::new(texts, metadata);
+            self.chosen = Some((states, chosen.of_metric(&self.metric).into_owned()));
         }
         self.chosen.as_ref().is_some_and(|(_, chosen)| chosen.contains(&id))
     }
