@@ -445,10 +445,10 @@ level              -  0.500  0.333  7.00   7.83        3
     assert_eq!(table, &expected[1..]);
     let table = printed(&base, "summary", &["--total", "--exact"]);
     let expected = "
-Metric                            Time average  Stochastic  Minimum  Maximum   Total  Count  Units
-mmv.acme.products.count[Anvils]          2.000       2.000    2.000    2.000  20.000      1  count / sec
-mmv.acme.products.count[Rockets]         2.000       2.000    2.000    2.000  20.000      1  count / sec
-mmv.acme.level                           0.500       2.611    0.333    7.000   7.833      3
+Metric                            Time average  Stochastic  Minimum  Maximum   Total  Samples  Units
+mmv.acme.products.count[Anvils]          2.000       2.000    2.000    2.000  20.000        1  count / sec
+mmv.acme.products.count[Rockets]         2.000       2.000    2.000    2.000  20.000        1  count / sec
+mmv.acme.level                           0.500       2.611    0.333    7.000   7.833        3
 ";
     assert_eq!(table, &expected[1..]);
     let options = ["mmv.acme.products", "-i", "1", "-T", "10s", "--format", "csv"];

@@ -133,6 +133,20 @@ fn exact_quantiles_of_a_summary_are_in_the_units_of_the_histogram() {
     let line = table.lines().find(|line| line.contains("/pay")).unwrap();
     assert!(line.contains("  5119.500  5119.500"), "{table}");
     assert!(line.ends_with("count / sec, microsec"), "{table}");
+    let heads: Vec<&str> = table.lines().next().unwrap_or_default().split_whitespace().collect();
+    let of_histograms = ["Metric", "Time", "average", "Count", "p50", "p99", "Max", "Units"];
+    assert_eq!(heads, of_histograms, "{table}");
+    let (table, _) = on_terminal(&["summary", "mmv.web", "--exact"], &base);
+    let cells = |name: &str| -> Vec<&str> {
+        let line = table.lines().find(|line| line.contains(name)).unwrap_or_default();
+        line.split_whitespace().collect()
+    };
+    let heads = cells("Samples");
+    let count = heads.iter().position(|head| *head == "Count").unwrap() - 1;
+    assert_eq!(cells("/pay")[count - 1..=count], ["-", "5990"], "{table}");
+    assert_eq!(cells("queue")[count - 1..=count], ["600", "-"], "{table}");
+    let (table, _) = on_terminal(&["summary", "mmv.web.latency", "--total"], &base);
+    assert!(!table.contains("Total") && table.contains("Count"), "{table}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     times: bool,
 
     /// Add the sum of all values in the window to the table; of a counter its increase, in its own
-    /// units
+    /// units. What a histogram counted is always there, as Count
     #[arg(long)]
     total: bool,
 
@@ -231,6 +231,24 @@ struct Line<'s> {
     histogram: Option<CountedValues>,
     /// The units of `--units` that averages and extremes are in.
     converted_to: Option<String>,
+}
+
+/// What an exact table has lines of, which differ in their columns.
+#[derive(Debug, Clone, Copy)]
+struct LineKinds {
+    /// Metrics other than histograms, with statistics of their samples.
+    metrics: bool,
+    /// Histograms, with the number of values that they counted.
+    histograms: bool,
+}
+
+impl LineKinds {
+    fn of(lines: &[Line<'_>]) -> Self {
+        Self {
+            metrics: lines.iter().any(|line| line.histogram.is_none()),
+            histograms: lines.iter().any(|line| line.histogram.is_some()),
+        }
+    }
 }
 
 /// Returns whether two quantiles are the same but for rounding.
@@ -406,23 +424,27 @@ impl Arguments {
         zone: &Zone,
         window: Window,
     ) -> Result<(), Failure> {
-        let heads = self.heads(ranks);
+        let kinds = LineKinds::of(lines);
+        let heads = self.heads(ranks, kinds);
         let mut grid = Grid::new(heads.len());
         for head in heads {
             grid.cell(|text| text.push_str(&head));
         }
         for line in lines {
-            self.push_cells(&mut grid, line, ranks, zone, window);
+            self.push_cells(&mut grid, line, (ranks, kinds), zone, window);
         }
         out.rows(&grid)
     }
 
-    fn heads(&self, ranks: &[f64]) -> Vec<String> {
-        let mut heads = vec!["Metric", "Time average", "Stochastic"];
-        heads.extend(["Minimum"].iter().chain(self.times.then_some(&"At")));
-        heads.extend(["Maximum"].iter().chain(self.times.then_some(&"At")));
-        heads.extend(self.total.then_some("Total"));
-        heads.push("Count");
+    fn heads(&self, ranks: &[f64], kinds: LineKinds) -> Vec<String> {
+        let mut heads = vec!["Metric", "Time average"];
+        if kinds.metrics {
+            heads.extend(["Stochastic", "Minimum"].iter().chain(self.times.then_some(&"At")));
+            heads.extend(["Maximum"].iter().chain(self.times.then_some(&"At")));
+            heads.extend(self.total.then_some("Total"));
+            heads.push("Samples");
+        }
+        heads.extend(kinds.histograms.then_some("Count"));
         let mut heads: Vec<String> = heads.into_iter().map(str::to_owned).collect();
         heads.extend(ranks.iter().map(|rank| quantile_title(*rank)));
         heads.push("Units".to_owned());
@@ -433,7 +455,7 @@ impl Arguments {
         &self,
         grid: &mut Grid,
         line: &Line<'_>,
-        ranks: &[f64],
+        (ranks, kinds): (&[f64], LineKinds),
         zone: &Zone,
         window: Window,
     ) {
@@ -463,17 +485,24 @@ impl Arguments {
             Some(counted) => grid.format(format_args!("{:.places$}", counted.rate)),
             None => number(grid, |statistics| statistics.time_average),
         }
-        number(grid, |statistics| statistics.stochastic_average);
-        number(grid, |statistics| statistics.minimum.value);
-        time(grid, |statistics| statistics.minimum);
-        number(grid, |statistics| statistics.maximum.value);
-        time(grid, |statistics| statistics.maximum);
-        if self.total {
-            number(grid, |statistics| statistics.sum);
+        if kinds.metrics {
+            number(grid, |statistics| statistics.stochastic_average);
+            number(grid, |statistics| statistics.minimum.value);
+            time(grid, |statistics| statistics.minimum);
+            number(grid, |statistics| statistics.maximum.value);
+            time(grid, |statistics| statistics.maximum);
+            if self.total {
+                number(grid, |statistics| statistics.sum);
+            }
+            match &line.histogram {
+                Some(_) => grid.format(format_args!("{MISSING}")),
+                None => grid.format(format_args!("{}", statistics.map_or(0, |one| one.count))),
+            }
         }
         match &line.histogram {
+            _ if !kinds.histograms => {}
             Some(counted) => grid.format(format_args!("{:.0}", counted.count)),
-            None => grid.format(format_args!("{}", statistics.map_or(0, |one| one.count))),
+            None => grid.format(format_args!("{MISSING}")),
         }
         for place in 0..ranks.len() {
             let counted = line.histogram.as_ref();

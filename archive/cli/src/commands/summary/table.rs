@@ -183,7 +183,7 @@ impl SummaryTable<'_> {
         if has_statistics && self.has_times {
             heads.push("At".to_owned());
         }
-        if self.has_total {
+        if self.has_total && has_statistics {
             heads.push("Total".to_owned());
         }
         if shown.counts {
@@ -305,7 +305,7 @@ impl Cells<'_, '_> {
         if self.shown.extremes {
             self.push_time(statistics, |one| one.maximum);
         }
-        if self.table.has_total {
+        if self.table.has_total && self.shown.extremes {
             let own = line.metric.metric.desc.units;
             match statistics {
                 Some(one) => self.grid.cell(|text| text.push_str(&scaled(one.sum, own))),
