@@ -203,3 +203,42 @@ fn follow_says_that_a_program_ended_and_waits() {
     let expected = "jobs ended at 2023-11-14 22:13:25 UTC; waiting until it starts again";
     assert!(said.contains(expected), "{said}");
 }
+
+#[test]
+fn follow_says_once_that_a_program_ends_and_starts_again() {
+    let directory = test_archives::scratch();
+    let mut builder = incident::with_event_metrics(Builder::in_directory(directory.path(), "runs"))
+        .metric("mmv.jobs.done", "u64 counter count")
+        .metric("mmv.other.done", "u64 counter count");
+    for second in 0..12_u64 {
+        let kind = match second {
+            0 => Some("appeared"),
+            // The agent notes both that the process has ended and that its file has gone.
+            5 => Some("ended"),
+            6 => Some("removed"),
+            8 => Some("restarted"),
+            10 => Some("grew"),
+            _ => None,
+        };
+        let mut cells = vec![("mmv.other.done", Cell::from(second))];
+        if !(6..8).contains(&second) {
+            cells.push(("mmv.jobs.done", second.into()));
+        }
+        if let Some(kind) = kind {
+            cells.push(("mmv.agent.events", incident::event(second, kind, 7).into()));
+        }
+        builder = builder.row(second, cells);
+    }
+    let _finished = builder.finish();
+    let said = |metric: &str, start: &str, count: &str| {
+        let arguments = ["follow", metric, "-S", start, "-s", count, "-Z", "UTC"];
+        let (_, note) = on_terminal(&arguments, &directory.path().join("runs"));
+        note
+    };
+    let end = "mmv-archive: jobs ended at 2023-11-14 22:13:25 UTC; waiting until it starts again\n";
+    let start = "mmv-archive: jobs started again at 2023-11-14 22:13:28 UTC (pid 7)\n";
+    assert_eq!(said("mmv.jobs", "0s", "10"), format!("{end}{start}"));
+    assert_eq!(said("mmv.jobs", "7s", "3"), format!("{end}{start}"));
+    assert_eq!(said("mmv.jobs", "9s", "2"), "");
+    assert_eq!(said("mmv.other", "0s", "12"), "");
+}

@@ -219,7 +219,9 @@ fn records_have_quantiles_since_the_record_before() {
     expected.extend([row("6.500", "6.500"), row("6.500", "9.500")]);
     expected.extend(vec![row("6.500", "6.500"); 3]);
     assert_eq!(rows, expected, "{table}");
-    assert_eq!(stderr, "");
+    let runs = "mmv-archive: shop ended at 2023-11-14 22:14:00 UTC; waiting until it starts again\n\
+                mmv-archive: shop started again at 2023-11-14 22:14:10 UTC (pid 8)\n";
+    assert_eq!(stderr, runs);
     let (lines, _) = follow(&["--quantile", "0.5", "--json"]);
     let first = lines.lines().next().unwrap();
     assert!(first.contains(r#""metric":"mmv.shop.latency.p50""#), "{first}");

@@ -85,7 +85,7 @@ pub use super::growth::Decrease;
 pub use super::growth::Gaps;
 pub use crate::scan::SelectedMetric;
 pub use expression::{Expression, ExpressionError, ExpressionValues};
-pub use histogram::{BucketCount, HistogramCounts, HistogramValue, SuccessiveQuantiles};
+pub use histogram::{BucketCount, HistogramCounts, HistogramValue, SuccessiveHistogram};
 pub use observations::Observations;
 pub(crate) use rate::rate_between;
 pub use successive_rates::SuccessiveRates;

@@ -1,8 +1,9 @@
 //! `mmv-archive follow`: the values of metrics as they are logged.
 
+mod programs;
 mod view;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -11,24 +12,21 @@ use clap::Args;
 use mmv_arguments::archives;
 use pcp_archive::follow::{Follower, start_of};
 use pcp_archive::internal::half_made;
-use pcp_archive::internal::programs::for_each_event;
-use pcp_archive::replay::Gaps;
+use pcp_archive::replay::{Gaps, HistogramValue};
 use pcp_archive::scan::Selector;
-use pcp_archive::{Archive, ArchiveSet, Metadata, Pmid, Source, Timestamp};
+use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp};
 use pcp_types::names::selects;
 use pcp_types::parse_interval;
 
-use crate::options::histograms::{DEFAULT_QUANTILES, names_buckets};
+use crate::options::histograms::{DEFAULT_VALUES, names_buckets};
 use crate::options::{DisplayOptions, GapOptions, QuantileOptions, warn_of_unreadable};
 use crate::order::is_unnamed_machinery;
 use crate::selection::parse_selector;
-use crate::text::{Output, shown, warn};
+use crate::text::{Output, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
 use crate::{Failure, time};
+use programs::{EndedPrograms, has_events};
 use view::{Choice, View};
-
-/// The events after which a program has no values until another event.
-const END_EVENTS: [&str; 3] = ["ended", "vanished", "removed"];
 
 /// The end of the help.
 const EXAMPLES: &str = "\
@@ -84,7 +82,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     quantiles: QuantileOptions,
 
-    /// Show the buckets of histograms; without this and --json p50, p99 and maximum are shown
+    /// Show the buckets of histograms; without this and --json values per second, p50, p99 and maximum
+    /// are shown
     #[arg(long, conflicts_with = "quantile")]
     buckets: bool,
 
@@ -105,7 +104,8 @@ impl Arguments {
         let mut queue = Queue::new(&archive);
         let mut follower = queue.newest()?;
         let zone = self.zone.zone(follower.label())?;
-        follower.seek(self.first(&follower, &zone)?)?;
+        let first = self.first(&follower, &zone)?;
+        follower.seek(first)?;
         let choice = Choice {
             metrics: selectors(&self.metrics, follower.metadata())?,
             names: &self.metrics,
@@ -118,7 +118,7 @@ impl Arguments {
             width: self.display.width(),
             json: self.json,
             gaps: self.gaps.gaps(),
-            quantiles: self.quantiles(),
+            histogram_values: self.histogram_values(),
         };
         choice.unknown(follower.metadata()).for_each(|name| {
             warn(&format_args!("{name}: no metric of this name in the archive yet"));
@@ -126,10 +126,12 @@ impl Arguments {
         if !self.quantiles.quantile.is_empty() && !choice.has_histogram(follower.metadata()) {
             warn(&"none of the metrics in the archive is a histogram yet");
         }
-        if let Err(error) = warn_of_ended_programs(&follower, &choice, &zone) {
+        let ended = EndedPrograms::before(first, &follower, &choice, &zone);
+        let mut ended = ended.unwrap_or_else(|error| {
             warn(&error);
-        }
-        let mut view = View::new(&choice, zone);
+            EndedPrograms::default()
+        });
+        let mut view = View::new(&choice, zone.clone());
         let mut out = Output::new();
         let mut remaining = self.samples.unwrap_or(u64::MAX);
         while remaining > 0 {
@@ -140,6 +142,11 @@ impl Arguments {
                 && let Some(followed) = follower.next()?
             {
                 remaining -= u64::from(view.show(&followed, &mut out)?);
+                if has_events(&followed) {
+                    // Behind the values that were logged before.
+                    out.flush()?;
+                    ended.note(&followed, &choice, &zone);
+                }
             }
             out.flush()?;
             match next {
@@ -175,13 +182,13 @@ impl Arguments {
         selected.any(|name| !is_unnamed_machinery(name, &self.metrics))
     }
 
-    /// Returns the quantiles that histograms are shown as; none if their buckets are.
-    fn quantiles(&self) -> &[f64] {
+    /// Returns the numbers that histograms are shown as; none if their buckets are.
+    fn histogram_values(&self) -> Vec<HistogramValue> {
         let has_metrics = self.buckets || self.json || self.gaps.gaps() == Gaps::Join;
         if self.quantiles.quantile.is_empty() && !has_metrics && !names_buckets(&self.metrics) {
-            return &DEFAULT_QUANTILES;
+            return DEFAULT_VALUES.to_vec();
         }
-        &self.quantiles.quantile
+        self.quantiles.quantile.iter().copied().map(HistogramValue::Quantile).collect()
     }
 
     /// Returns the time of the first record to show.
@@ -196,46 +203,6 @@ impl Arguments {
         let frame = Frame { start, end, now, zone: zone.time_zone().clone() };
         Ok(time::parse_time(text, &frame)?)
     }
-}
-
-/// Warns of programs that have ended and of which no values come until they start again: those that
-/// are named, or all if all have ended.
-fn warn_of_ended_programs(
-    follower: &Follower,
-    choice: &Choice<'_>,
-    zone: &Zone,
-) -> Result<(), Failure> {
-    let archive = match Archive::open(follower.base()) {
-        Err(pcp_archive::Error::NoData { .. }) => return Ok(()),
-        archive => archive?,
-    };
-    let metadata = archive.metadata();
-    let names = metadata.subtree("").filter(|(name, _)| choice.selects(name));
-    let metrics: Vec<(&str, Pmid)> = names.map(|(name, metric)| (name, metric.desc.pmid)).collect();
-    let mut ended: BTreeMap<String, Option<(Timestamp, bool)>> = BTreeMap::new();
-    let span = archive.label().start..=archive.end();
-    for_each_event(Source::from(&archive), span, |event| {
-        let Some(file) = event.file else { return };
-        if !metrics.iter().any(|(name, pmid)| event.concerns(name, *pmid)) {
-            return;
-        }
-        if END_EVENTS.contains(&event.kind) {
-            let is_alone = metrics.iter().any(|(name, pmid)| event.is_of(name, *pmid));
-            ended.insert(file.to_owned(), Some((event.at, is_alone && !choice.names.is_empty())));
-        } else if event.boundary().is_some() {
-            ended.insert(file.to_owned(), None);
-        }
-    })?;
-    let have_all_ended = ended.values().all(Option::is_some);
-    for (file, end) in &ended {
-        if let Some((at, is_named)) = end
-            && (*is_named || have_all_ended)
-        {
-            let at = zone.date_time(*at);
-            warn(&format_args!("{} ended at {at}; waiting until it starts again", shown(file)));
-        }
-    }
-    Ok(())
 }
 
 /// Parses the metrics of the command line.

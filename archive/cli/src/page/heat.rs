@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 use pcp_archive::envelope::GoOn;
-use pcp_archive::replay::{Gaps, HistogramCounts, Replay, SuccessiveQuantiles, times};
+use pcp_archive::replay::{
+    Gaps, HistogramCounts, HistogramValue, Replay, SuccessiveHistogram, times,
+};
 use pcp_archive::scan::Selection;
 use pcp_archive::{Error, InstanceId, Pmid, Timestamp};
 use serde::Serialize;
@@ -64,11 +66,12 @@ pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histo
     let mut found = Vec::new();
     let mut parts = HashSet::new();
     for metric in selection.metrics() {
-        let Some(quantiles) = SuccessiveQuantiles::new(source.metadata(), metric, &[0.5]) else {
+        let median = [HistogramValue::Quantile(0.5)];
+        let Some(histogram) = SuccessiveHistogram::new(source.metadata(), metric, &median) else {
             continue;
         };
-        let Some(quantile) = quantiles.metrics().next() else { continue };
-        parts.extend(quantiles.parts());
+        let Some(quantile) = histogram.metrics().next() else { continue };
+        parts.extend(histogram.parts());
         let mut replay = Replay::open(source);
         let buckets = selection.labelled_instances(metric.desc.pmid);
         replay.select_limited(&metric.name, buckets);

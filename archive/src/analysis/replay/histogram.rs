@@ -30,7 +30,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use self::counted::{CountedBuckets, HistogramLines};
-pub use self::successive::SuccessiveQuantiles;
+pub use self::successive::SuccessiveHistogram;
 use super::expression::{ExpressionValues, Problem};
 use super::{Decrease, MetricTrack, Replay};
 use crate::scan::SelectedMetric;
@@ -50,6 +50,18 @@ pub enum HistogramValue {
     Maximum,
     /// The fraction of the values that are at most this, in the units of the histogram.
     Below(f64),
+}
+
+impl HistogramValue {
+    /// Computes the number from what was counted; `None` if nothing was.
+    fn of_counts(self, counted: &CountedBuckets) -> Option<f64> {
+        match self {
+            Self::Rate => rate(counted),
+            Self::Quantile(rank) => quantile(&counted.buckets, rank),
+            Self::Maximum => quantile(&counted.buckets, 1.0),
+            Self::Below(limit) => part_below(&counted.buckets, limit),
+        }
+    }
 }
 
 /// A number of a histogram, as a derived metric.
@@ -252,12 +264,7 @@ impl Quantile {
     ) -> ExpressionValues<'r> {
         let mut values = ExpressionValues::new();
         for (instance, counted) in self.counted_by_instance(replay, since, at) {
-            let value = match self.value {
-                HistogramValue::Rate => rate(&counted),
-                HistogramValue::Quantile(rank) => quantile(&counted.buckets, rank),
-                HistogramValue::Maximum => quantile(&counted.buckets, 1.0),
-                HistogramValue::Below(limit) => part_below(&counted.buckets, limit),
-            };
+            let value = self.value.of_counts(&counted);
             values.extend(value.map(|value| (instance, Value::Double(value))));
         }
         values

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::follow::Followed;
 use pcp_archive::raw::{LabelTarget, RecordError};
-use pcp_archive::replay::{Gaps, SelectedMetric, SuccessiveRates};
+use pcp_archive::replay::{Gaps, HistogramValue, SelectedMetric, SuccessiveRates};
 use pcp_archive::scan::{MetricLabels, Selector};
 use pcp_archive::{ByteText, InstanceId, Metadata, OwnedValue, Pmid, Timestamp, Value};
 use pcp_types::names;
@@ -45,8 +45,8 @@ pub(super) struct Choice<'o> {
     pub(super) json: bool,
     /// The treatment of time in which a program was not running.
     pub(super) gaps: Gaps,
-    /// The quantiles of histograms, from 0 to 1; none if their buckets are shown.
-    pub(super) quantiles: &'o [f64],
+    /// What is shown of histograms; nothing if their buckets are.
+    pub(super) histogram_values: Vec<HistogramValue>,
 }
 
 impl Choice<'_> {
@@ -213,7 +213,7 @@ pub(super) struct View<'o> {
     columns: Vec<Live>,
     /// Metrics of which values were left out because of their type.
     conflicts: HashSet<Pmid>,
-    /// The histograms whose quantiles are shown.
+    /// The histograms that are shown as themselves.
     histograms: Vec<Histogram>,
     rates: SuccessiveRates,
     /// `None` before the first row.
@@ -324,7 +324,7 @@ impl<'o> View<'o> {
             }
             if let Some(histogram) = histogram.and_then(|place| self.histograms.get_mut(place)) {
                 for (instance, value) in values {
-                    histogram.quantiles.add(set.pmid(), instance, value);
+                    histogram.numbers.add(set.pmid(), instance, value);
                 }
                 continue;
             }
@@ -347,19 +347,22 @@ impl<'o> View<'o> {
             }
         }
         for histogram in &mut self.histograms {
-            cells.extend(histogram.cells(choice, followed.metadata, &mut self.columns));
+            cells.extend(histogram.cells(timestamp, choice, followed.metadata, &mut self.columns));
         }
         Ok(cells)
     }
 
-    /// Returns the index of the histogram with shown quantiles that a metric is a part of.
+    /// Returns the index of the histogram, shown as itself, that a metric is a part of.
     fn histogram_of(&mut self, pmid: Pmid, metadata: &Metadata) -> Option<usize> {
         let known = self
             .histograms
             .iter()
-            .position(|histogram| histogram.quantiles.parts().any(|part| part == pmid));
+            .position(|histogram| histogram.numbers.parts().any(|part| part == pmid));
         // A metric that was seen before is not part of another histogram.
-        if known.is_some() || self.choice.quantiles.is_empty() || self.metrics.contains_key(&pmid) {
+        if known.is_some()
+            || self.choice.histogram_values.is_empty()
+            || self.metrics.contains_key(&pmid)
+        {
             return known;
         }
         let new = Histogram::with_part(self.choice, pmid, metadata)?;

@@ -1,32 +1,34 @@
-//! Quantiles of the values that a histogram counted from one record to the next, for readers
-//! that have one record at a time.
+//! What a histogram counted from one record to the next, for readers that have one record at a time.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::counted::is_zero;
-use super::{BucketGrowth, Histogram, HistogramValue, quantile};
+use super::counted::{CountedBuckets, is_zero};
+use super::{BucketGrowth, Histogram, HistogramValue};
 use crate::analysis::growth::{Decrease, growth};
 use crate::scan::SelectedMetric;
 use crate::scan::histogram::HistogramLayout;
-use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Value};
+use crate::{InDom, InstanceId, Metadata, OwnedValue, Pmid, Timestamp, Value};
 
-/// The quantiles of a histogram from each of its records to the next.
+/// The numbers of a histogram from each of its records to the next.
 ///
 /// The rules are those of
 /// [`ReplaySelection::quantiles`](crate::replay::ReplaySelection::quantiles): a bucket that appears
 /// counts from 0 if the histogram had values before, and nothing continues over a record in which a
 /// bucket or the sum is less than before. Marks and the events of the agent are the caller's to
-/// [report](Self::interrupt).
+/// [report](Self::interrupt). The first record after one has no rate, as it is not known since when its
+/// values were counted.
 #[derive(Debug)]
-pub struct SuccessiveQuantiles {
+pub struct SuccessiveHistogram {
     counts: SelectedMetric,
     layout: Arc<HistogramLayout>,
     states: usize,
-    /// From 0 to 1, and the metric of each.
-    ranks: Vec<(f64, SelectedMetric)>,
+    /// The numbers, and the metric of each.
+    values: Vec<(HistogramValue, SelectedMetric)>,
     last: HashMap<CounterKey, OwnedValue>,
+    /// The time of these, unless the line ended.
+    since: Option<Timestamp>,
     /// Counters without a last value began at 0.
     from_zero: bool,
     now: Vec<(CounterKey, OwnedValue)>,
@@ -45,31 +47,38 @@ struct InRecord {
     counted: Option<Vec<BucketGrowth>>,
 }
 
-impl SuccessiveQuantiles {
-    /// Returns the quantiles, from 0 to 1, of the histogram whose buckets a metric counts; `None`
-    /// if it counts none.
-    pub fn new(metadata: &Metadata, metric: &SelectedMetric, ranks: &[f64]) -> Option<Self> {
+impl SuccessiveHistogram {
+    /// Returns numbers of the histogram whose buckets a metric counts; `None` if it counts none.
+    pub fn new(
+        metadata: &Metadata,
+        metric: &SelectedMetric,
+        values: &[HistogramValue],
+    ) -> Option<Self> {
         let histogram = Histogram::find(metadata, metric)?;
-        let ranks = ranks.iter().map(|&rank| {
-            let value = HistogramValue::Quantile(rank);
+        let values = values.iter().map(|&value| {
             let name = histogram.value_name(value);
             let desc = histogram.desc(metric.desc.pmid, value);
-            (rank, SelectedMetric { name, desc })
+            (value, SelectedMetric { name, desc })
         });
-        let ranks = ranks.collect();
+        let values = values.collect();
         let Histogram { counts, layout, .. } = histogram;
-        let last = HashMap::new();
-        let now = Vec::new();
-        let states = 0;
-        let from_zero = false;
-        let mut new = Self { counts, layout, states, ranks, last, from_zero, now };
+        let mut new = Self {
+            counts,
+            layout,
+            states: 0,
+            values,
+            last: HashMap::new(),
+            since: None,
+            from_zero: false,
+            now: Vec::new(),
+        };
         new.states = states_of(metadata, new.indoms());
         Some(new)
     }
 
-    /// Returns the quantiles as metrics. They have the PMID of the counter of buckets.
+    /// Returns the numbers as metrics. They have the PMID of the counter of buckets.
     pub fn metrics(&self) -> impl Iterator<Item = &SelectedMetric> {
-        self.ranks.iter().map(|(_, metric)| metric)
+        self.values.iter().map(|(_, metric)| metric)
     }
 
     /// Returns the metrics that the histogram consists of: the counter of buckets, and the sum.
@@ -90,14 +99,15 @@ impl SuccessiveQuantiles {
 
     /// Returns the domains of the buckets and of the sum.
     fn indoms(&self) -> [Option<InDom>; 2] {
-        let quantile = self.ranks.first().and_then(|(_, metric)| metric.desc.indom);
-        [self.counts.desc.indom, quantile]
+        let own = self.values.first().and_then(|(_, metric)| metric.desc.indom);
+        [self.counts.desc.indom, own]
     }
 
     /// Ends the line at a mark, or where the program ended or began: no later value continues it.
     /// With `from_zero` the next counts begin at 0.
     pub fn interrupt(&mut self, from_zero: bool) {
         self.last.clear();
+        self.since = None;
         self.from_zero = from_zero;
     }
 
@@ -107,11 +117,15 @@ impl SuccessiveQuantiles {
         self.now.push((CounterKey { is_sum, instance }, value.to_owned()));
     }
 
-    /// Ends the record and returns, for each of the [metrics](Self::metrics), the quantile of
+    /// Ends the record of a time and returns, for each of the [metrics](Self::metrics), the number of
     /// what was counted since the record before, of each instance that has something in the
     /// record: `None` where nothing was counted.
-    pub fn end_record(&mut self) -> Vec<Vec<(Option<InstanceId>, Option<f64>)>> {
+    pub fn end_record(&mut self, at: Timestamp) -> Vec<Vec<(Option<InstanceId>, Option<f64>)>> {
         let now = std::mem::take(&mut self.now);
+        let seconds = self.since.map_or(0.0, |since| at.seconds_since(since));
+        if !now.is_empty() {
+            self.since = Some(at);
+        }
         let histograms = self.layout.histograms().len();
         let nothing = InRecord { is_there: false, counted: Some(Vec::new()) };
         let mut all = vec![nothing; histograms];
@@ -143,16 +157,21 @@ impl SuccessiveQuantiles {
         }
         self.from_zero &= now.is_empty();
         self.last.extend(now);
-        let values = self.ranks.iter().map(|(rank, _)| {
-            let all = self.layout.histograms().iter().zip(&all);
-            let there = all.filter(|(_, record)| record.is_there);
-            let values = there.map(|(instance, record)| {
-                let counted = record.counted.as_deref();
-                (*instance, counted.and_then(|counted| quantile(counted, *rank)))
+        let mut records = Vec::new();
+        for (instance, record) in self.layout.histograms().iter().zip(all) {
+            if record.is_there {
+                let counted = record.counted.map(|buckets| CountedBuckets { buckets, seconds });
+                records.push((*instance, counted));
+            }
+        }
+        let mut values = Vec::new();
+        for (value, _) in &self.values {
+            let own = records.iter().map(|(instance, counted)| {
+                (*instance, counted.as_ref().and_then(|counted| value.of_counts(counted)))
             });
-            values.collect()
-        });
-        values.collect()
+            values.push(own.collect());
+        }
+        values
     }
 
     /// Returns whether a histogram had values before: a bucket, or a sum of 0.
@@ -185,7 +204,7 @@ mod tests {
     use crate::{MetricDesc, Semantics, Units, ValueType};
 
     /// Returns a histogram of precision 1 up to 10: bucket 4 has 4..5, 5 has 6..7, 6 has 8..11.
-    fn latency() -> SuccessiveQuantiles {
+    fn latency() -> SuccessiveHistogram {
         let desc = |item, value_type| MetricDesc {
             pmid: Pmid::new(70, 1, item).unwrap(),
             value_type,
@@ -201,32 +220,60 @@ mod tests {
         let sum = Some(desc(2, ValueType::U64));
         let layout =
             HistogramLayout::single("latency".to_owned(), sum, Units::microseconds(), buckets);
-        SuccessiveQuantiles {
+        SuccessiveHistogram {
             counts: metric("latency.bucket", 1),
             layout: Arc::new(layout),
             states: 0,
-            ranks: vec![(1.0, metric("latency.p100", 1))],
+            values: vec![
+                (HistogramValue::Maximum, metric("latency.max", 1)),
+                (HistogramValue::Rate, metric("latency", 1)),
+            ],
             last: HashMap::new(),
+            since: None,
             from_zero: false,
             now: Vec::new(),
         }
     }
 
-    fn next(all: &mut SuccessiveQuantiles, buckets: &[(i32, u64)], sum: u64) -> Option<f64> {
+    fn next(all: &mut SuccessiveHistogram, buckets: &[(i32, u64)], sum: u64) -> Option<f64> {
+        next_two(all, 0, buckets, sum)[0]
+    }
+
+    /// Returns the greatest value and the rate of the next record, at a second.
+    fn next_two(
+        all: &mut SuccessiveHistogram,
+        second: i64,
+        buckets: &[(i32, u64)],
+        sum: u64,
+    ) -> [Option<f64>; 2] {
         let [counts, total] = [1, 2].map(|item| Pmid::new(70, 1, item).unwrap());
         for (bucket, count) in buckets {
             all.add(counts, InstanceId::new(*bucket).ok(), Value::U64(*count));
         }
         all.add(total, None, Value::U64(sum));
-        let values = all.end_record().remove(0);
-        assert_eq!(values.len(), 1);
-        values[0].1
+        let values = all.end_record(Timestamp::new(second, 0).unwrap());
+        let values: Vec<Option<f64>> = values.iter().map(|of| of[0].1).collect();
+        values.try_into().unwrap()
+    }
+
+    #[test]
+    fn a_rate_is_per_second_since_the_record_before() {
+        let mut all = latency();
+        assert_eq!(next_two(&mut all, 10, &[(4, 10)], 40), [None, None]);
+        assert_eq!(next_two(&mut all, 20, &[(4, 30), (5, 5)], 150), [Some(6.5), Some(2.5)]);
+        all.end_record(Timestamp::new(25, 0).unwrap());
+        assert_eq!(next_two(&mut all, 30, &[(4, 30), (5, 5)], 150), [None, Some(0.0)]);
+        assert_eq!(next_two(&mut all, 32, &[(4, 1)], 4), [None, None], "a reset");
+        assert_eq!(next_two(&mut all, 34, &[(4, 3)], 12), [Some(4.5), Some(1.0)]);
+        all.interrupt(true);
+        assert_eq!(next_two(&mut all, 40, &[(5, 9)], 60), [Some(6.5), None], "since when?");
     }
 
     #[test]
     fn quantiles_are_of_what_was_counted_since_the_record_before() {
         let mut all = latency();
-        assert_eq!(all.end_record(), [[]], "nothing of it in the record");
+        let nothing = all.end_record(Timestamp::EPOCH);
+        assert!(nothing.iter().all(Vec::is_empty), "nothing of it in the record");
         assert_eq!(next(&mut all, &[(4, 10)], 40), None, "nothing before");
         assert_eq!(next(&mut all, &[(4, 11), (5, 1)], 50), Some(6.5), "a bucket that was empty");
         assert_eq!(next(&mut all, &[(4, 11), (5, 1)], 50), None, "nothing counted");

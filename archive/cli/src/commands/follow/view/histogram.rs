@@ -1,15 +1,15 @@
-//! The columns of a histogram's quantiles.
+//! The columns of a histogram.
 
-use pcp_archive::replay::{SuccessiveQuantiles, SuccessiveRates};
-use pcp_archive::{Metadata, Pmid, Value};
+use pcp_archive::replay::{SuccessiveHistogram, SuccessiveRates};
+use pcp_archive::{Metadata, Pmid, Timestamp, Value};
 
 use super::{Cell, Choice, Live, ShownMetric};
 use crate::columns::Scale;
 
-/// A histogram of which quantiles are shown.
+/// A histogram that is shown as itself.
 pub(super) struct Histogram {
-    pub(super) quantiles: SuccessiveQuantiles,
-    /// The quantiles as metrics, in their order.
+    pub(super) numbers: SuccessiveHistogram,
+    /// The numbers as metrics, in their order.
     shown: Vec<ShownMetric>,
 }
 
@@ -24,8 +24,8 @@ impl Histogram {
         let mut histograms = counts.filter_map(|name| {
             let counts = metadata.metric_by_name(&name)?.desc.pmid;
             let metric = choice.shown(counts, metadata)?.metric;
-            let quantiles = SuccessiveQuantiles::new(metadata, &metric, choice.quantiles)?;
-            let shown = quantiles.metrics().map(|metric| {
+            let numbers = SuccessiveHistogram::new(metadata, &metric, &choice.histogram_values)?;
+            let shown = numbers.metrics().map(|metric| {
                 let mut scale = Scale::new(metric, false, &choice.units);
                 if choice.scaled {
                     scale = scale.scaled(metric);
@@ -33,30 +33,31 @@ impl Histogram {
                 scale.is_computed = true;
                 ShownMetric::new(metric.clone(), scale)
             });
-            Some(Self { shown: shown.collect(), quantiles })
+            Some(Self { shown: shown.collect(), numbers })
         });
-        histograms.find(|histogram| histogram.quantiles.parts().any(|part| part == pmid))
+        histograms.find(|histogram| histogram.numbers.parts().any(|part| part == pmid))
     }
 
     /// Ends what the histogram counted, where a mark or an event says so.
     pub(super) fn interrupt(&mut self, rates: &SuccessiveRates) {
         let interruption =
-            self.quantiles.metrics().next().and_then(|metric| rates.interruption(metric));
+            self.numbers.metrics().next().and_then(|metric| rates.interruption(metric));
         if let Some(from_zero) = interruption {
-            self.quantiles.interrupt(from_zero);
+            self.numbers.interrupt(from_zero);
         }
     }
 
-    /// Returns the quantiles of the record; adds columns of new instances.
+    /// Returns the numbers of the record of a time; adds columns of new instances.
     pub(super) fn cells(
         &mut self,
+        at: Timestamp,
         choice: &Choice<'_>,
         metadata: &Metadata,
         columns: &mut Vec<Live>,
     ) -> Vec<Cell> {
-        self.quantiles.update(metadata);
+        self.numbers.update(metadata);
         let mut cells = Vec::new();
-        for (shown, values) in self.shown.iter_mut().zip(self.quantiles.end_record()) {
+        for (shown, values) in self.shown.iter_mut().zip(self.numbers.end_record(at)) {
             for (instance, value) in values {
                 let Some(place) = shown.column_index(instance, choice, metadata, columns) else {
                     continue;
