@@ -197,6 +197,12 @@ pub(crate) struct Choice<'o> {
     pub(crate) labels: bool,
 }
 
+impl AsRef<Self> for Column {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl Column {
     /// Returns the instance's name or else its number; `None` without instances.
     pub(crate) fn instance_title(&self) -> Option<Arc<str>> {

@@ -19,6 +19,7 @@
 //! | `groups` | metrics that are read in one pass |
 //! | `movement` | how much programs moved away from what is usual |
 //! | `order` | the order in which metrics are shown |
+//! | `screen` | the columns that a screen shows first |
 //! | `text` | values, numbers and descriptors as text; the output buffer |
 //! | `left_out` | warnings about values that readers left out |
 //! | `image` | plots as SVG and PNG |
@@ -51,6 +52,7 @@ mod options;
 mod order;
 mod output_file;
 mod page;
+mod screen;
 mod selection;
 mod text;
 mod time;

@@ -242,3 +242,19 @@ fn follow_says_once_that_a_program_ends_and_starts_again() {
     assert_eq!(said("mmv.jobs", "9s", "2"), "");
     assert_eq!(said("mmv.other", "0s", "12"), "");
 }
+
+#[test]
+fn follow_of_a_branch_has_a_row_for_each_record() {
+    let (_directory, base) = web();
+    let (table, note) = on_terminal(&["follow", "mmv.web", "-S", "0s", "-s", "6"], &base);
+    let rows: Vec<&str> = table.lines().filter(|line| line.contains(".000")).collect();
+    assert_eq!(rows.len(), 5, "without the first, which has no rates: {table}");
+    let heads: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(heads[..3], ["latency"; 3], "{table}");
+    assert!(table.lines().count() <= 10 && !table.contains("\n\n"), "{table}");
+    assert!(!table.contains("instant") && !table.contains("average"), "{table}");
+    assert_eq!(note.matches("no room for mmv.web.requests, ").count(), 1, "{note}");
+    let (named, note) = on_terminal(&["follow", "mmv.web.queue", "-S", "0s", "-s", "6"], &base);
+    assert_eq!(named.matches(".000").count(), 6, "{named}");
+    assert_eq!(note, "");
+}

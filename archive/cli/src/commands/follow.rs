@@ -13,11 +13,12 @@ use mmv_arguments::archives;
 use pcp_archive::follow::{Follower, start_of};
 use pcp_archive::internal::half_made;
 use pcp_archive::replay::{Gaps, HistogramValue};
-use pcp_archive::scan::Selector;
-use pcp_archive::{Archive, ArchiveSet, Metadata, Timestamp};
+use pcp_archive::scan::{Selection, Selector};
+use pcp_archive::{Archive, ArchiveSet, Metadata, Source, Timestamp};
 use pcp_types::names::selects;
 use pcp_types::parse_interval;
 
+use crate::movement::{CONTEXT, moving_programs};
 use crate::options::histograms::{DEFAULT_VALUES, names_buckets};
 use crate::options::{DisplayOptions, GapOptions, QuantileOptions, warn_of_unreadable};
 use crate::order::is_unnamed_machinery;
@@ -119,6 +120,7 @@ impl Arguments {
             json: self.json,
             gaps: self.gaps.gaps(),
             histogram_values: self.histogram_values(),
+            first_programs: self.first_programs(&follower),
         };
         choice.unknown(follower.metadata()).for_each(|name| {
             warn(&format_args!("{name}: no metric of this name in the archive yet"));
@@ -180,6 +182,19 @@ impl Arguments {
         };
         let mut selected = names.filter(|name| is_selected(name));
         selected.any(|name| !is_unnamed_machinery(name, &self.metrics))
+    }
+
+    /// Returns the programs that moved in the last day, in that order.
+    fn first_programs(&self, follower: &Follower) -> Vec<String> {
+        let Ok(archive) = Archive::open(follower.base()) else { return Vec::new() };
+        if !self.is_for_people() {
+            return Vec::new();
+        }
+        let mut selection = Selection::new(&archive);
+        selection.select("");
+        let end = archive.end();
+        let context = (end.saturating_sub(CONTEXT), end);
+        moving_programs(Source::from(&archive), selection.metrics(), context)
     }
 
     /// Returns the numbers that histograms are shown as; none if their buckets are.

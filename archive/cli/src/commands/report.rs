@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use mmv_chart::axis::time_step;
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::replay::{Decrease, Expression, Gaps, Replay, ReplaySelection, SelectedMetric};
@@ -28,6 +28,7 @@ use crate::movement::{CONTEXT, moving_programs};
 use crate::options::histograms::{self, NamedSeries};
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions};
 use crate::order::{SeriesOrder, branch, histogram_name};
+use crate::screen::{NamedColumn, left_out, put_first_numbers_first, put_p99_next_to_rate};
 use crate::selection::{
     check_complete, has_branch, leave_out_machinery, select_with_derived, warn_of_losses,
 };
@@ -443,10 +444,13 @@ impl Arguments {
         if self.is_for_people() {
             let order = SeriesOrder::new(source.metadata()).with_first_programs(programs);
             sort_columns(&mut columns, &self.metrics, replay, order);
-            put_p99_next_to_rate(&mut columns, source.metadata(), replay);
+            let names = names_of(&columns, source.metadata(), replay);
+            let mut ordered: Vec<NamedColumn<Column>> = names.into_iter().zip(columns).collect();
+            put_p99_next_to_rate(&mut ordered);
             if self.max_lines(source.metadata()).is_some() {
-                put_first_numbers_first(&mut columns, source.metadata(), replay);
+                put_first_numbers_first(&mut ordered);
             }
+            columns = ordered.into_iter().map(|(_, column)| column).collect();
         }
         Ok(columns)
     }
@@ -673,66 +677,6 @@ fn names_of(columns: &[Column], metadata: &Metadata, replay: &Replay<'_>) -> Vec
         histogram.unwrap_or(&column.name).to_owned()
     });
     names.collect()
-}
-
-/// Puts the p99 of histograms with several instances directly after their rates: together they fit
-/// into a screen.
-fn put_p99_next_to_rate(columns: &mut [Column], metadata: &Metadata, replay: &Replay<'_>) {
-    let names = names_of(columns, metadata, replay);
-    let mut begin = 0;
-    for name in names.chunk_by(|one, next| one == next).map(<[String]>::first) {
-        let Some(name) = name else { continue };
-        let len = names.iter().skip(begin).take_while(|other| *other == name).count();
-        let Some(own) = columns.get_mut(begin..begin + len) else { break };
-        begin += len;
-        let has_several =
-            own.iter().any(|column| column.instance != own.first().and_then(|one| one.instance));
-        if has_several {
-            own.sort_by_key(|column| place_in_histogram(column, name));
-        }
-    }
-}
-
-/// Returns 0 for the rate of a histogram and for other metrics, 1 for a p99, 2 for other numbers of
-/// a histogram.
-fn place_in_histogram(column: &Column, name: &str) -> usize {
-    match column.name.strip_prefix(name) {
-        Some("") | None => 0,
-        Some(".p99") => 1,
-        Some(_) => 2,
-    }
-}
-
-/// Puts the first metric of each program before the second of any, and behind all of them the numbers
-/// of histograms other than rate and p99.
-fn put_first_numbers_first(columns: &mut Vec<Column>, metadata: &Metadata, replay: &Replay<'_>) {
-    let names = names_of(columns, metadata, replay);
-    let mut seen: HashMap<String, Vec<String>> = HashMap::new();
-    let mut keyed = Vec::new();
-    for (column, name) in std::mem::take(columns).into_iter().zip(names) {
-        let of_program = seen.entry(branch(&name).to_owned()).or_default();
-        if of_program.last() != Some(&name) {
-            of_program.push(name.clone());
-        }
-        let is_secondary = place_in_histogram(&column, &name) > 1;
-        keyed.push(((is_secondary, of_program.len()), column));
-    }
-    keyed.sort_by_key(|(key, _)| *key);
-    columns.extend(keyed.into_iter().map(|(_, column)| column));
-}
-
-/// Names the metrics of columns that were left out, given by their places.
-fn left_out(names: &[String], places: &[usize]) -> Vec<String> {
-    let is_shown = |name: &String| {
-        let mut own = names.iter().enumerate().filter(|(_, other)| *other == name);
-        own.any(|(place, _)| places.binary_search(&place).is_err())
-    };
-    let mut seen = HashSet::new();
-    let left_out = places.iter().filter_map(|place| names.get(*place));
-    let left_out = left_out.filter(|name| seen.insert(*name));
-    left_out
-        .map(|name| if is_shown(name) { format!("more of {name}") } else { name.clone() })
-        .collect()
 }
 
 /// Formats a length of time after "the last": `minute`, `20 minutes`, `95 seconds`.

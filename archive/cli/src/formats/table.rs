@@ -283,6 +283,16 @@ impl Table {
         }
     }
 
+    /// Leaves out the columns that do not fit next to each other.
+    pub(crate) fn with_one_panel(self) -> Self {
+        Self { max_lines: Some(0), ..self }
+    }
+
+    /// Returns the places of the columns that are left out, ascending.
+    pub(crate) fn left_out(&self) -> &[usize] {
+        &self.left_out
+    }
+
     /// Returns whether the head is written.
     pub(crate) const fn is_begun(&self) -> bool {
         self.begun

@@ -17,8 +17,10 @@ use crate::columns::{Column, Labels, Scale, WantedUnits, number_in_records};
 use crate::formats::jsonl::{Line, MarkLine};
 use crate::formats::table::{Row, Table, TableCell, table_cell, time_text};
 use crate::order::{self, SeriesOrder};
-use crate::selection::ChosenInstances;
-use crate::text::{Json, Output, warn};
+use crate::screen::left_out as left_out_names;
+use crate::screen::{NamedColumn, put_first_numbers_first, put_p99_next_to_rate};
+use crate::selection::{ChosenInstances, has_branch};
+use crate::text::{Json, Output, no_room_for, warn};
 use crate::time::Zone;
 use histogram::Histogram;
 
@@ -45,6 +47,8 @@ pub(super) struct Choice<'o> {
     pub(super) json: bool,
     /// The treatment of time in which a program was not running.
     pub(super) gaps: Gaps,
+    /// The programs whose metrics come first.
+    pub(super) first_programs: Vec<String>,
     /// What is shown of histograms; nothing if their buckets are.
     pub(super) histogram_values: Vec<HistogramValue>,
 }
@@ -201,6 +205,18 @@ struct Live {
     metric: SelectedMetric,
 }
 
+/// A column and its place among those of the archive.
+struct PlacedColumn<'v> {
+    place: usize,
+    live: &'v Live,
+}
+
+impl AsRef<Column> for PlacedColumn<'_> {
+    fn as_ref(&self) -> &Column {
+        &self.live.column
+    }
+}
+
 /// A column index and its value; the first value of a rate is unknown.
 type Cell = (usize, Option<OwnedValue>);
 
@@ -218,8 +234,16 @@ pub(super) struct View<'o> {
     rates: SuccessiveRates,
     /// `None` before the first row.
     table: Option<Table>,
-    /// The places of the columns in the order in which the table has them.
+    /// The places of the columns in the order in which the table has them, and the names of their
+    /// metrics.
     order: Vec<usize>,
+    names: Vec<String>,
+    /// The table has the columns for which there is room, of those that are asked for as a branch.
+    is_selective: bool,
+    /// The metrics of which it was said that there is no room.
+    noted: Vec<String>,
+    /// A record without rates has been passed over.
+    has_waited: bool,
     /// The date of the last row.
     date: String,
 }
@@ -236,6 +260,10 @@ impl<'o> View<'o> {
             rates: SuccessiveRates::new(choice.gaps),
             table: None,
             order: Vec::new(),
+            names: Vec::new(),
+            is_selective: false,
+            noted: Vec::new(),
+            has_waited: false,
             date: String::new(),
         }
     }
@@ -391,18 +419,41 @@ impl<'o> View<'o> {
         if self.table.is_some() {
             out.text.push(b'\n');
         }
-        self.order = (0..self.columns.len()).collect();
+        let mut placed: Vec<NamedColumn<PlacedColumn<'_>>> = Vec::new();
+        for (place, live) in self.columns.iter().enumerate() {
+            let name = order::histogram_name(metadata, &live.metric).unwrap_or(&live.column.name);
+            placed.push((name.to_owned(), PlacedColumn { place, live }));
+        }
         if self.choice.gaps == Gaps::Keep {
-            let mut order = SeriesOrder::new(metadata);
-            self.order.sort_by_cached_key(|place| {
-                let live = self.columns.get(*place);
-                live.map(|live| order.key(&live.metric, live.column.instance, false))
+            let programs = self.choice.first_programs.clone();
+            let mut order = SeriesOrder::new(metadata).with_first_programs(programs);
+            placed.sort_by_cached_key(|(_, PlacedColumn { live, .. })| {
+                order.key(&live.metric, live.column.instance, false)
             });
         }
-        let ordered = self.order.iter().filter_map(|place| self.columns.get(*place));
-        let columns: Vec<&Column> = ordered.map(|live| &live.column).collect();
+        let asked = self.choice.names;
+        let is_selective = self.choice.scaled && (asked.is_empty() || has_branch(asked, metadata));
+        if is_selective {
+            put_p99_next_to_rate(&mut placed);
+            put_first_numbers_first(&mut placed);
+        }
+        let columns: Vec<&Column> = placed.iter().map(|(_, column)| column.as_ref()).collect();
         let title = self.choice.scaled.then_some(self.date.as_str());
-        self.table = Some(Table::new(&columns, title, self.choice.width));
+        let table = Table::new(&columns, title, self.choice.width);
+        self.table = Some(if is_selective { table.with_one_panel() } else { table });
+        self.is_selective = is_selective;
+        self.order = placed.iter().map(|(_, column)| column.place).collect();
+        self.names = placed.into_iter().map(|(name, _)| name).collect();
+    }
+
+    /// Says for which metrics the table has no room, if that is not the same as before.
+    fn note_left_out(&mut self) {
+        let left_out = self.table.as_ref().map_or(&[][..], Table::left_out);
+        let left_out = left_out_names(&self.names, left_out);
+        if !left_out.is_empty() && left_out != self.noted {
+            warn(&no_room_for(&left_out));
+            self.noted = left_out;
+        }
     }
 
     fn write_row(
@@ -419,20 +470,30 @@ impl<'o> View<'o> {
             let value = value.as_ref().map(OwnedValue::as_value);
             *text = table_cell(value, &live.column, self.choice.precision);
         }
+        let ordered = self.order.iter().filter_map(|place| texts.get(*place)).cloned();
+        let ordered: Vec<TableCell> = ordered.collect();
         // The first rates and quantiles are known at the next record, and then also their units.
-        let is_first = !self.table.as_ref().is_some_and(Table::is_begun);
-        if self.choice.scaled && is_first && texts.iter().all(|text| *text == TableCell::Missing) {
+        let is_begun = self.table.as_ref().is_some_and(Table::is_begun);
+        let is_missing = |cell: &TableCell| *cell == TableCell::Missing;
+        let lacks_first = self.is_selective && ordered.first().is_some_and(is_missing);
+        let is_too_early = lacks_first && !self.has_waited || ordered.iter().all(is_missing);
+        if self.choice.scaled && !is_begun && is_too_early {
+            self.has_waited = true;
             return Ok(());
         }
-        let ordered = self.order.iter().filter_map(|place| texts.get(*place)).cloned();
-        let row = self.row(timestamp, ordered.collect());
+        let row = self.row(timestamp, ordered);
         let Some(table) = &mut self.table else { return Ok(()) };
-        if table.is_list(&row) {
+        if !self.is_selective && table.is_list(&row) {
             table.write_list(out, &row);
             out.text.push(b'\n');
             return Ok(());
         }
-        table.write_block(out, &[row])
+        table.write_block(out, &[row])?;
+        if self.is_selective {
+            out.flush()?;
+            self.note_left_out();
+        }
+        Ok(())
     }
 
     fn write_lines(

@@ -31,6 +31,7 @@ impl Histogram {
                     scale = scale.scaled(metric);
                 }
                 scale.is_computed = true;
+                scale.time = None;
                 ShownMetric::new(metric.clone(), scale)
             });
             Some(Self { shown: shown.collect(), numbers })
