@@ -7,7 +7,7 @@
 //! |---|---|
 //! | counter | its rate; of one with several instances also the share of each in all |
 //! | instant or discrete value | its mean |
-//! | histogram | values per second, their mean, their quantiles 0.5, 0.9 and 0.99, and those asked for |
+//! | histogram | values per second, their mean, their quantiles 0.5, 0.9 and 0.99, and those asked for; if none of these differs, the share of values above the [limit](distribution) where it differs most |
 //!
 //! Each run is read into 128 [columns](pcp_archive::envelope), so a restart, mark or gap only costs
 //! the time in which nothing is known. Every number is the ratio of two sums over the columns
@@ -23,6 +23,7 @@
 //! in interval estimation", J. R. Statist. Soc. B 16 (1954), for the bounds of their ratio.
 
 mod change;
+mod distribution;
 mod estimate;
 mod falls;
 mod histogram;
@@ -39,6 +40,12 @@ pub(crate) use {
 };
 
 use std::fmt;
+
+use pcp_archive::Units;
+use pcp_types::scaled::scaled;
+
+/// Numbers are the same if they differ by less than this part.
+const SAME: f64 = 0.05;
 
 /// Returns the program of a metric as events name it, `shop` of `mmv.shop.orders`; `None` of other
 /// metrics.
@@ -58,7 +65,7 @@ pub(crate) fn series_title(
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Statistic {
     /// The growth of a counter, or the values a histogram counted, per second.
     Rate,
@@ -70,6 +77,8 @@ pub(crate) enum Statistic {
     Mean,
     /// A quantile of the values a histogram counted.
     Quantile(f64),
+    /// The fraction of the values a histogram counted that are not less than a limit.
+    ShareAbove { limit: f64, units: Units },
 }
 
 impl fmt::Display for Statistic {
@@ -80,6 +89,9 @@ impl fmt::Display for Statistic {
             Self::Share => f.write_str("share"),
             Self::Mean => f.write_str("mean"),
             Self::Quantile(rank) => write!(f, "p{}", (rank * 1e6).round() / 1e4),
+            Self::ShareAbove { limit, units } => {
+                write!(f, "share above {}", scaled(*limit, *units))
+            }
         }
     }
 }

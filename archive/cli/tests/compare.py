@@ -12,6 +12,7 @@ from scipy import stats
 
 COLUMNS, GROUPS, CORRELATED = 128, 8, 16
 LEVEL, SAME, RANKS = 0.95, 0.05, (0.5, 0.9, 0.99)
+LIMITS = 20
 
 
 def observe(values, is_counter):
@@ -83,7 +84,7 @@ def predict(runs):
     return values.mean(), within, min(freedom for _, _, freedom in runs)
 
 
-def change(bases, new, clamp):
+def change(bases, new, clamp, level=LEVEL):
     (m1, v1, d1), (m2, v2, d2) = predict(bases), new
     freedom = (v1 + v2) ** 2 / (v1**2 / d1 + v2**2 / d2) if v1 + v2 > 0 else min(d1, d2)
     difference, deviation = m2 - m1, np.sqrt(v1 + v2)
@@ -93,7 +94,7 @@ def change(bases, new, clamp):
         significance = 0.0
     else:
         significance = 2 * stats.t.sf(abs(difference / deviation), freedom)
-    student = stats.t.ppf((1 + LEVEL) / 2, freedom)
+    student = stats.t.ppf((1 + level) / 2, freedom)
     low = high = None
     g = student**2 * v1 / m1**2 if m1 else np.inf
     if g < 1:
@@ -161,16 +162,7 @@ def quantile_change(bases, new, rank):
     high = None if None in highs else max(highs)
     low, value = min(lows), np.mean(values)
     value2, first2, low2, high2 = quantile(new[0], new[2], rank, level)
-    mixed = []
-    for (buckets, _, _), weight in [(base, 0.5 / len(bases)) for base in bases] + [(new, 0.5)]:
-        count = sum(counts.sum() for _, _, counts in buckets)
-        mixed += [(first, counts.sum() * weight / count) for first, _, counts in buckets]
-    mixed.sort(key=lambda bucket: bucket[0])
-    before = 0.0
-    for limit, weight in mixed:
-        before += weight
-        if before >= rank:
-            break
+    limit = first_at(mix(bases, new), rank)
     shares = [above(buckets, cells, limit) for buckets, _, cells in bases]
     found = change(shares, above(new[0], new[2], limit), False)
     ratio_low = low2 / high if high else None
@@ -179,6 +171,67 @@ def quantile_change(bases, new, rank):
     near = near and ratio_low >= 1 - SAME and ratio_high <= 1 + SAME
     found.update(base=value, new=value2, low=ratio_low, high=ratio_high)
     found["same"] = set(firsts) == {first2} or near
+    return found
+
+
+def mix(bases, new):
+    """The least values of all buckets, with their part of all values if both sides count the same."""
+    mixed = []
+    for (buckets, _, _), weight in [(base, 0.5 / len(bases)) for base in bases] + [(new, 0.5)]:
+        count = sum(counts.sum() for _, _, counts in buckets)
+        mixed += [(first, counts.sum() * weight / count) for first, _, counts in buckets]
+    return sorted(mixed, key=lambda bucket: bucket[0])
+
+
+def first_at(mixed, rank):
+    before = 0.0
+    for first, weight in mixed:
+        before += weight
+        if before >= rank:
+            break
+    return first
+
+
+def share_from(buckets, cells, limit):
+    """The share of values that are not less than a limit; those of its bucket are spread evenly."""
+    parts = cells.copy()
+    parts[:, 0] = 0.0
+    for first, last, counts in buckets:
+        if first >= limit:
+            parts[:, 0] += counts
+        elif last is not None and last > limit:
+            parts[:, 0] += counts * (last - limit) / (last - first)
+    parts[:, 1] = sum(counts for _, _, counts in buckets)
+    return estimate(parts)
+
+
+def distribution_change(bases, new):
+    """The share above the limit at which the distributions differ most."""
+    mixed = mix(bases, new)
+    limits = sorted({first_at(mixed, (place + 0.5) / LIMITS) for place in range(LIMITS)})
+    level = 1 - (1 - LEVEL) / len(limits)
+    tests, most, same = [], None, True
+    for limit in limits:
+        raised = limit * (1 + SAME)
+        at = [predict([share_from(b, c, one) for b, _, c in bases]) for one in (limit, raised)]
+        own = [share_from(new[0], new[2], one) for one in (limit, raised)]
+        for less, greater in [(at[0], own[1]), (own[0], at[1])]:
+            difference, deviation = greater[0] - less[0], np.sqrt(less[1] + greater[1])
+            freedom = min(less[2], greater[2])
+            if deviation > 0:
+                parts = less[1] ** 2 / less[2] + greater[1] ** 2 / greater[2]
+                freedom = (less[1] + greater[1]) ** 2 / parts
+            if difference <= 0:
+                tests.append(1.0)
+            else:
+                tests.append(stats.t.sf(difference / deviation, freedom) if deviation > 0 else 0.0)
+            same = same and difference + stats.t.ppf((1 + level) / 2, freedom) * deviation <= SAME
+            if most is None or difference > most[0]:
+                most = difference, at[0], own[0]
+    found = change([most[1]], most[2], True, level)
+    tests.sort()
+    found["significance"] = min(1.0, min(len(tests) * p / rank for rank, p in enumerate(tests, 1)))
+    found["same"] = same
     return found
 
 
@@ -214,6 +267,7 @@ def compare(runs):
     add("mean shop.latency", [estimate(mean) for mean in means], False)
     for rank in RANKS:
         changes[f"p{rank * 100:.0f} shop.latency"] = quantile_change(sides[:-1], sides[-1], rank)
+    changes["share_above shop.latency"] = distribution_change(sides[:-1], sides[-1])
     ranked = sorted(changes.values(), key=lambda change: change["significance"])
     different = 0
     for place, found in enumerate(ranked, 1):
@@ -223,6 +277,10 @@ def compare(runs):
         found["verdict"] = "same" if found.pop("same") else "unclear"
         if place < different and found["verdict"] == "unclear":
             found["verdict"] = "higher" if found["new"] > found["base"] else "lower"
+    # What a mean or quantile says is not said again.
+    of_values = [changes[f"{kind} shop.latency"] for kind in ("mean", "p50", "p90", "p99")]
+    if any(found["verdict"] in ("higher", "lower") for found in of_values):
+        del changes["share_above shop.latency"]
     return changes
 
 

@@ -24,12 +24,14 @@ struct Shop {
     orders: u64,
     /// The first bucket that a search is counted in; the others are the next ones.
     bucket: usize,
+    /// Searches, of 100 in the second of these buckets, that are in the first or third one instead.
+    scattered: u64,
     /// Orders that fail, of 100.
     failures: u64,
     seed: u64,
 }
 
-const BASE: Shop = Shop { searches: 40, orders: 20, bucket: 0, failures: 0, seed: 1 };
+const BASE: Shop = Shop { searches: 40, orders: 20, bucket: 0, scattered: 0, failures: 0, seed: 1 };
 
 impl Shop {
     /// `SplitMix64`, from 0 to below a limit.
@@ -56,7 +58,11 @@ impl Shop {
             let failed = (0..orders).filter(|_| self.random(100) < self.failures).count() as u64;
             requests = [requests[0] + searches, requests[1] + orders, requests[2] + failed];
             for _ in 0..searches {
-                let bucket = self.bucket + [0, 0, 0, 1, 1, 2][self.random(6) as usize];
+                let mut bucket = self.bucket + [0, 0, 0, 1, 1, 2][self.random(6) as usize];
+                let is_second = bucket == self.bucket + 1;
+                if is_second && self.scattered > 0 && self.random(100) < self.scattered {
+                    bucket = self.bucket + 2 * self.random(2) as usize;
+                }
                 buckets[bucket] += 1;
                 sum += 10 * bucket as u64 + 5;
             }
@@ -202,6 +208,64 @@ fn what_changed_is_found_and_nothing_else() {
     }
     // The greatest change comes first: that from nothing.
     assert_eq!(json["series"][0]["instance"], "failed", "{json}");
+}
+
+/// Writes a run with this many values in each bucket of five each second, on average.
+fn run_of_buckets(name: &str, seed: u64, buckets: [u64; 5]) -> TestArchive {
+    let mut random = Shop { seed, ..BASE };
+    let mut counts = [0; 5];
+    let mut sum = 0;
+    let mut rows = Vec::new();
+    for second in 0..SECONDS {
+        for (place, (count, usual)) in (0..).zip(counts.iter_mut().zip(buckets)) {
+            let added = usual / 2 + random.random(usual + 1);
+            *count += added;
+            sum += (10 * place + 5) * added;
+        }
+        let mut row = vec![("shop.latency.sum".to_owned(), sum)];
+        for (name, count) in BUCKETS.iter().zip(counts) {
+            row.push((format!("shop.latency.bucket[bucket={name}]"), count));
+        }
+        rows.push((second, row));
+    }
+    Builder::named(name)
+        .metric("shop.latency.bucket", "u64 counter count")
+        .metric("shop.latency.sum", "u64 counter millisec")
+        .instances(
+            "shop.latency.bucket",
+            BUCKETS.map(|name| format!("bucket={name}")).iter().map(String::as_str),
+        )
+        .labels("shop.latency.bucket", &[("histogram", "millisec")])
+        .rows(rows)
+        .finish()
+}
+
+#[test]
+fn values_that_move_between_quantiles_are_one_more_number() {
+    // p50 is in the first bucket, p90 and p99 in the fourth, and the mean is the same.
+    let base = run_of_buckets("base", 1, [62, 10, 0, 28, 0]);
+    let moved = run_of_buckets("moved", 2, [62, 0, 20, 18, 0]);
+    let found = json(&base, &moved, &[]);
+    for title in ["p50", "p90", "p99", "mean"] {
+        let verdict = &number(&found, &format!("{title} shop.latency"))["verdict"];
+        assert!(verdict == "same" || verdict == "unclear", "{title}: {found}");
+    }
+    let share = number(&found, "share_above shop.latency");
+    assert_eq!((&share["limit"], &share["verdict"]), (&20.0.into(), &"higher".into()), "{share}");
+    assert!((share["base"].as_f64().unwrap() - 0.28).abs() < 0.01, "{share}");
+    assert!((share["new"].as_f64().unwrap() - 0.38).abs() < 0.01, "{share}");
+    let [without, with] = sides(&base, &moved);
+    let text = String::from_utf8(compare(&[&without, &with]).stdout).unwrap();
+    let row = text.lines().find(|line| line.starts_with("share above 20 ms shop.latency"));
+    assert!(row.is_some_and(|row| row.contains(" %") && row.ends_with("higher")), "{text}");
+    // Where a quantile says it, it is not said twice.
+    let slow = json(&base, &run_of_buckets("slow", 3, [20, 10, 20, 50, 0]), &[]);
+    assert_eq!(number(&slow, "p50 shop.latency")["verdict"], "higher", "{slow}");
+    let numbers = slow["series"].as_array().unwrap();
+    assert!(numbers.iter().all(|number| number["statistic"] != "share_above"), "{slow}");
+    // Nothing moved.
+    let equal = json(&base, &run_of_buckets("equal", 4, [62, 10, 0, 28, 0]), &[]);
+    assert_eq!(number(&equal, "share_above shop.latency")["verdict"], "same", "{equal}");
 }
 
 #[test]
@@ -708,6 +772,7 @@ mod engines {
                     searches: BASE.searches + number % 7,
                     orders: BASE.orders + number % 3,
                     bucket: usize::from(number % 5 == 0),
+                    scattered: if number % 5 == 1 { 60 } else { 0 },
                     failures: failures(9),
                     seed: 1000 + number,
                 };
@@ -716,6 +781,7 @@ mod engines {
             })
             .collect();
         let mut verdicts = BTreeMap::new();
+        let mut moves = 0;
         let all_computed = computed(&python, &comparisons);
         assert_eq!(all_computed.len(), comparisons.len());
         for (place, (runs, computed)) in comparisons.iter().zip(&all_computed).enumerate() {
@@ -730,8 +796,11 @@ mod engines {
                     assert_near(&found[field], &expected[field], &format!("{context}, {field}"));
                 }
                 *verdicts.entry(found["verdict"].to_string()).or_insert(0) += 1;
+                let is_different = ["higher", "lower"].iter().any(|it| found["verdict"] == **it);
+                moves += usize::from(is_different && title.starts_with("share_above"));
             }
         }
         assert_eq!(verdicts.len(), 4, "comparisons of all kinds: {verdicts:?}");
+        assert!(moves > 0, "some that no quantile shows");
     }
 }

@@ -420,7 +420,7 @@ fn title(change: &Change) -> String {
 /// Formats a value of a change in a unit that suits its size.
 fn number(change: &Change, value: f64) -> String {
     match change.statistic {
-        Statistic::Share => format!("{:.1} %", value * 100.0),
+        Statistic::Share | Statistic::ShareAbove { .. } => format!("{:.1} %", value * 100.0),
         _ => scaled(value, change.units),
     }
 }
@@ -500,6 +500,7 @@ struct ChangeJson<'a> {
     instance: Option<&'a str>,
     statistic: &'static str,
     quantile: Option<f64>,
+    limit: Option<f64>,
     base: f64,
     new: f64,
     units: String,
@@ -529,18 +530,28 @@ struct ExcludedJson<'a> {
 
 impl<'a> ChangeJson<'a> {
     fn new(change: &'a Change) -> Self {
-        let (statistic, quantile) = match change.statistic {
-            Statistic::Rate => ("rate", None),
-            Statistic::Value => ("value", None),
-            Statistic::Share => ("share", None),
-            Statistic::Mean => ("mean", None),
-            Statistic::Quantile(rank) => ("quantile", Some(rank)),
+        let mut quantile = None;
+        let mut limit = None;
+        let statistic = match change.statistic {
+            Statistic::Rate => "rate",
+            Statistic::Value => "value",
+            Statistic::Share => "share",
+            Statistic::Mean => "mean",
+            Statistic::Quantile(rank) => {
+                quantile = Some(rank);
+                "quantile"
+            }
+            Statistic::ShareAbove { limit: value, .. } => {
+                limit = Some(value);
+                "share_above"
+            }
         };
         Self {
             metric: &change.metric,
             instance: change.instance.as_deref(),
             statistic,
             quantile,
+            limit,
             base: change.base,
             new: change.new,
             units: change.units.to_string(),

@@ -637,6 +637,7 @@ impl<'a> ChangeJson<'a> {
             ChangeKind::Statistic(Statistic::Share) => ("share", None),
             ChangeKind::Statistic(Statistic::Mean) => ("mean", None),
             ChangeKind::Statistic(Statistic::Quantile(rank)) => ("quantile", Some(rank)),
+            ChangeKind::Statistic(Statistic::ShareAbove { .. }) => ("share_above", None),
         };
         Self {
             program: program_of(&change.metric),

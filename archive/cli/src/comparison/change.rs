@@ -7,17 +7,16 @@ use std::sync::Arc;
 use pcp_archive::Units;
 use serde::Serialize;
 
-use super::Statistic;
-use super::estimate::{ColumnSums, Estimate, student_quantile, student_tail};
-use super::histogram::{HistogramColumns, QuantileBounds};
+use super::distribution::{LargestDifference, largest_difference};
+use super::estimate::{ColumnSums, Estimate, difference_freedom, student_quantile, student_tail};
+use super::histogram::{HistogramColumns, QuantileBounds, first_at_rank, mixed_buckets};
 use super::run::{ObservedRun, RunHistogram, SeriesName};
+use super::{SAME, Statistic};
 
 /// Confidence level of bounds.
 const LEVEL: f64 = 0.95;
 /// False discovery rate: the expected fraction of false alarms among the reported differences.
 const MAX_FALSE: f64 = 0.05;
-/// Numbers are the same if the bounds of their ratio are within this distance of 1.
-const SAME: f64 = 0.05;
 /// The quantiles of histograms that are always compared.
 const RANKS: [f64; 3] = [0.5, 0.9, 0.99];
 
@@ -29,7 +28,8 @@ pub(crate) enum Verdict {
     Higher,
     /// The new number is lower.
     Lower,
-    /// Their ratio is within 5 % of 1, or both are in one bucket of a histogram.
+    /// Their ratio is within 5 % of 1, both are in one bucket of a histogram, or at most 5 % of its
+    /// values differ by more than 5 %.
     Same,
     /// None of these can be established.
     Unclear,
@@ -96,6 +96,7 @@ pub(crate) fn compare(bases: &[&ObservedRun], new: &ObservedRun, ranks: &[f64]) 
         comparison.add_histogram(name, bases, new, &ranks);
     }
     control_false_discoveries(&mut comparison.changes);
+    drop_known_moves(&mut comparison.changes);
     comparison.changes.sort_by(|one, other| {
         let by_name = || (&one.metric, &one.instance).cmp(&(&other.metric, &other.instance));
         other.effect().total_cmp(&one.effect()).then_with(by_name)
@@ -141,7 +142,7 @@ impl Change {
         base: Estimate,
         new: Estimate,
     ) -> Self {
-        let freedom = freedom(base, new);
+        let freedom = difference_freedom(base, new);
         let deviation = (base.variance + new.variance).sqrt();
         let difference = new.value - base.value;
         let significance = match (difference == 0.0, deviation == 0.0) {
@@ -150,7 +151,7 @@ impl Change {
             (false, true) => 0.0,
             (false, false) => student_tail(difference / deviation, freedom),
         };
-        let mut bounds = ratio_bounds(base, new, freedom);
+        let mut bounds = ratio_bounds(base, new, student_quantile(LEVEL, freedom));
         if matches!(statistic, Statistic::Rate | Statistic::Share) {
             bounds = bounds.map(|(low, high)| (low.max(0.0), high));
         }
@@ -174,19 +175,9 @@ impl Change {
     }
 }
 
-/// Returns the degrees of freedom of a difference (Welch).
-fn freedom(base: Estimate, new: Estimate) -> f64 {
-    let variance = base.variance + new.variance;
-    if variance == 0.0 {
-        return base.freedom.min(new.freedom);
-    }
-    variance.powi(2) / (base.variance.powi(2) / base.freedom + new.variance.powi(2) / new.freedom)
-}
-
 /// Returns the bounds of the ratio of two independent estimates (Fieller); `None` if the base may
-/// be 0.
-fn ratio_bounds(base: Estimate, new: Estimate, freedom: f64) -> Option<(f64, f64)> {
-    let student = student_quantile(LEVEL, freedom);
+/// be 0. `student` is the quantile of Student's distribution at their level of confidence.
+fn ratio_bounds(base: Estimate, new: Estimate, student: f64) -> Option<(f64, f64)> {
     let uncertain = student.powi(2) * base.variance / base.value.powi(2);
     if base.value == 0.0 || uncertain >= 1.0 {
         return None;
@@ -210,6 +201,21 @@ fn control_false_discoveries(changes: &mut [Change]) {
             change.verdict = if is_higher { Verdict::Higher } else { Verdict::Lower };
         }
     }
+}
+
+/// Removes the shares above a limit of histograms of which another number already differs.
+fn drop_known_moves(changes: &mut Vec<Change>) {
+    let mut known = BTreeSet::new();
+    for change in &*changes {
+        let is_of_values = matches!(change.statistic, Statistic::Mean | Statistic::Quantile(_));
+        if is_of_values && matches!(change.verdict, Verdict::Higher | Verdict::Lower) {
+            known.insert((change.metric.clone(), change.instance.clone()));
+        }
+    }
+    changes.retain(|change| {
+        !matches!(change.statistic, Statistic::ShareAbove { .. })
+            || !known.contains(&(change.metric.clone(), change.instance.clone()))
+    });
 }
 
 /// Returns how many of the least p-values of `tests` are discoveries at a false discovery rate
@@ -301,6 +307,9 @@ impl Comparison {
         }
         for rank in ranks {
             self.changes.extend(quantile_change(name, *rank, units, &base, &new));
+        }
+        if let Some(largest) = largest_difference(&base, &new) {
+            self.changes.push(distribution_change(name, units, &largest));
         }
     }
 }
@@ -407,7 +416,7 @@ fn quantile_change(
     let value = base.iter().map(|run| run.value).sum::<f64>() / count;
     let base_low = base.iter().map(|run| run.low).reduce(f64::min)?;
     let base_high = base.iter().map(|run| run.high).reduce(|one, other| Some(one?.max(other?)))?;
-    let limit = quantile_of_both(bases, new, rank)?;
+    let limit = first_at_rank(&mixed_buckets(bases, new), rank)?;
     let shares: Vec<Estimate> = bases.iter().filter_map(|run| run.share_above(limit)).collect();
     let shares = Change::new(
         name,
@@ -425,30 +434,31 @@ fn quantile_change(
     Some(Change { base: value, new: bounds.value, low, high, base_may_be_zero, verdict, ..shares })
 }
 
-/// Returns the least value of the bucket with the quantile of both sides combined, each with the
-/// same weight.
-fn quantile_of_both(bases: &[HistogramColumns], new: &HistogramColumns, rank: f64) -> Option<f64> {
-    let weighted = bases.iter().map(|run| (run, 0.5 / bases.len() as f64)).chain([(new, 0.5)]);
-    let mut buckets: Vec<(f64, f64)> = Vec::new();
-    for (run, weight) in weighted {
-        let count = run.count();
-        for bucket in run.buckets.iter().filter(|_| count > 0.0) {
-            buckets.push((bucket.first, bucket.counts.iter().sum::<f64>() * weight / count));
-        }
+/// Returns the change of the share of values above the limit at which it differs most.
+fn distribution_change(name: &SeriesName, units: Units, largest: &LargestDifference) -> Change {
+    let LargestDifference { limit, base, new, significance, level, is_same } = *largest;
+    let student = student_quantile(level, difference_freedom(base, new));
+    let bounds = ratio_bounds(base, new, student);
+    let (metric, instance) = name.clone();
+    Change {
+        metric,
+        instance,
+        statistic: Statistic::ShareAbove { limit, units },
+        units: Units::NONE,
+        base: base.value,
+        new: new.value,
+        low: bounds.map(|(low, _)| low.max(0.0)),
+        high: bounds.map(|(_, high)| high),
+        base_may_be_zero: bounds.is_none(),
+        verdict: if is_same { Verdict::Same } else { Verdict::Unclear },
+        significance,
     }
-    buckets.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    let mut before = 0.0;
-    let place = buckets.iter().position(|(_, weight)| {
-        before += weight;
-        before >= rank
-    });
-    let (first, _) = place.and_then(|place| buckets.get(place)).or(buckets.last())?;
-    Some(*first)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::estimate::tests::{Noise, values};
+    use super::super::histogram::BucketColumns;
     use super::super::run::SeriesColumns;
     use super::*;
 
@@ -463,11 +473,13 @@ mod tests {
 
     #[test]
     fn bounds_of_a_ratio_are_those_of_fieller() {
+        let student = student_quantile(LEVEL, 7.0);
         // g = 2.3646 ^ 2 * 0.04 / 10 ^ 2 = 0.002237; (2 -+ 0.10573) / (1 - g).
-        let (low, high) = ratio_bounds(estimate(10.0, 0.04), estimate(20.0, 0.04), 7.0).unwrap();
+        let (low, high) =
+            ratio_bounds(estimate(10.0, 0.04), estimate(20.0, 0.04), student).unwrap();
         assert!((low - 1.89852).abs() < 1e-5 && (high - 2.11045).abs() < 1e-5, "{low} {high}");
-        assert_eq!(ratio_bounds(estimate(0.0, 0.0), estimate(1.0, 0.1), 7.0), None);
-        assert_eq!(ratio_bounds(estimate(1.0, 4.0), estimate(1.0, 0.1), 7.0), None);
+        assert_eq!(ratio_bounds(estimate(0.0, 0.0), estimate(1.0, 0.1), student), None);
+        assert_eq!(ratio_bounds(estimate(1.0, 4.0), estimate(1.0, 0.1), student), None);
     }
 
     #[test]
@@ -546,6 +558,70 @@ mod tests {
             alarms += usize::from(found.iter().any(different));
         }
         alarms
+    }
+
+    /// Compares the two halves, of 150 seconds each, of 12 histograms whose 12 values a second are
+    /// around a level that follows a stationary process. Returns in how many of the comparisons a
+    /// share above a limit differs.
+    fn false_moves(correlation: f64, comparisons: usize) -> usize {
+        let mut noise = Noise(comparisons as u64);
+        let mut alarms = 0;
+        for _ in 0..comparisons {
+            let mut base = ObservedRun::default();
+            let mut new = ObservedRun::default();
+            for place in 0..12 {
+                let levels = noise.numbers(correlation, 300);
+                let (first, second) = levels.split_at(150);
+                for (run, levels) in [(&mut base, first), (&mut new, second)] {
+                    let name = (format!("acme.latency{place}"), None);
+                    run.histograms.insert(name, histogram_around(levels, &mut noise));
+                }
+            }
+            let found = compare(&[&base], &new, &[]).changes;
+            let is_move = |change: &Change| {
+                matches!(change.statistic, Statistic::ShareAbove { .. })
+                    && matches!(change.verdict, Verdict::Higher | Verdict::Lower)
+            };
+            alarms += usize::from(found.iter().any(is_move));
+        }
+        alarms
+    }
+
+    /// Returns a histogram with 12 values around each of some levels, in buckets a tenth wide.
+    fn histogram_around(levels: &[f64], noise: &mut Noise) -> RunHistogram {
+        let mut buckets = Vec::new();
+        let mut first = 100.0;
+        while first < 10_000.0 {
+            let last = first * 1.1 - 1.0;
+            buckets.push(BucketColumns {
+                first,
+                last: Some(last),
+                counts: vec![0.0; levels.len()],
+            });
+            first = last + 1.0;
+        }
+        for (column, level) in levels.iter().enumerate() {
+            for _ in 0..12 {
+                let value = 1000.0 * (0.5 * level + 2.0 * noise.next()).exp();
+                let place = buckets.partition_point(|bucket| bucket.first <= value).max(1) - 1;
+                buckets[place].counts[column] += 1.0;
+            }
+        }
+        let columns = HistogramColumns {
+            buckets,
+            sums: vec![12_000.0; levels.len()],
+            seconds: vec![1.0; levels.len()],
+            observations: vec![1; levels.len()],
+        };
+        RunHistogram { units: Units::NONE, columns }
+    }
+
+    #[test]
+    fn of_a_dozen_stationary_histograms_none_differs() {
+        for correlation in [0.0, 0.9] {
+            let alarms = false_moves(correlation, 20);
+            assert!(alarms <= 1, "{alarms} of 20 with {correlation}");
+        }
     }
 
     #[test]

@@ -133,6 +133,15 @@ pub(crate) fn student_tail(value: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |student| 2.0 * student.sf(value.abs()))
 }
 
+/// Returns the degrees of freedom of a difference (Welch).
+pub(super) fn difference_freedom(one: Estimate, other: Estimate) -> f64 {
+    let variance = one.variance + other.variance;
+    if variance == 0.0 {
+        return one.freedom.min(other.freedom);
+    }
+    variance.powi(2) / (one.variance.powi(2) / one.freedom + other.variance.powi(2) / other.freedom)
+}
+
 /// Merges neighbouring parts into at most `most` groups with about as many observations each.
 fn grouped(parts: &[ColumnSums], most: usize) -> Vec<ColumnSums> {
     let all: u64 = parts.iter().map(|part| u64::from(part.observations)).sum();

@@ -46,6 +46,17 @@ impl BucketColumns {
     fn middle(&self) -> f64 {
         f64::midpoint(self.first, self.last.unwrap_or(self.first))
     }
+
+    /// Returns the part of the values that are not less than a limit, if they are spread evenly.
+    fn part_from(&self, limit: f64) -> f64 {
+        if self.first >= limit {
+            return 1.0;
+        }
+        match self.last {
+            Some(last) if last > limit => (last - limit) / (last - self.first),
+            _ => 0.0,
+        }
+    }
 }
 
 impl HistogramColumns {
@@ -135,6 +146,24 @@ impl HistogramColumns {
         self.parts(&above, &self.totals())
     }
 
+    /// Returns for each limit the share of values that are not less.
+    pub(super) fn shares_from(&self, limits: &[f64]) -> Option<Vec<Estimate>> {
+        let totals = self.totals();
+        let mut shares = Vec::with_capacity(limits.len());
+        for limit in limits {
+            let mut from = vec![0.0; totals.len()];
+            for bucket in &self.buckets {
+                let part = bucket.part_from(*limit);
+                if part > 0.0 {
+                    let counts = from.iter_mut().zip(&bucket.counts);
+                    counts.for_each(|(from, count)| *from += part * count);
+                }
+            }
+            shares.push(Estimate::new(&self.parts(&from, &totals))?);
+        }
+        Some(shares)
+    }
+
     /// Returns the bucket that contains the value of a rank from 0 to 1.
     pub(crate) fn bucket(&self, rank: f64) -> Option<&BucketColumns> {
         self.bucket_of_columns(rank, 0..self.seconds.len())
@@ -199,6 +228,33 @@ impl HistogramColumns {
         let value = bucket.middle();
         Some(QuantileBounds { value, first: bucket.first, low, high })
     }
+}
+
+/// Returns the least values of the buckets of both sides, ascending, each with its part of all values
+/// if both sides have the same weight.
+pub(super) fn mixed_buckets(bases: &[HistogramColumns], new: &HistogramColumns) -> Vec<(f64, f64)> {
+    let weighted = bases.iter().map(|run| (run, 0.5 / bases.len() as f64)).chain([(new, 0.5)]);
+    let mut buckets: Vec<(f64, f64)> = Vec::new();
+    for (run, weight) in weighted {
+        let count = run.count();
+        for bucket in run.buckets.iter().filter(|_| count > 0.0) {
+            buckets.push((bucket.first, bucket.counts.iter().sum::<f64>() * weight / count));
+        }
+    }
+    buckets.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    buckets
+}
+
+/// Returns the least value of the bucket with a rank in [`mixed_buckets`].
+pub(super) fn first_at_rank(buckets: &[(f64, f64)], rank: f64) -> Option<f64> {
+    let mut before = 0.0;
+    for (first, part) in buckets {
+        before += part;
+        if before >= rank {
+            return Some(*first);
+        }
+    }
+    buckets.last().map(|(first, _)| *first)
 }
 
 #[cfg(test)]
