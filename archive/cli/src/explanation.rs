@@ -40,7 +40,7 @@ use correlation::strongest_correlation;
 use distribution::{distance_significance, distribution_distance};
 use onset::{Onset, fit_onset, fit_step};
 use programs::unmeasured;
-pub(crate) use programs::{Event, Unmeasured, read_events, restart_loops};
+pub(crate) use programs::{Event, Unmeasured, read_events, read_resets, restart_loops};
 pub(crate) use tracks::fill_before_appearance;
 use tracks::{Subject, Track};
 

@@ -264,6 +264,46 @@ fn restarts_again_and_again_are_a_change_and_one_line_of_events() {
 }
 
 #[test]
+fn falls_of_counters_in_the_window_are_events_where_no_agent_logged_any() {
+    let row = |second: u64| {
+        let begin = [0, 100, 250].into_iter().rfind(|begin| *begin <= second).unwrap();
+        let orders = ("mmv.shop.orders".to_owned(), Cell::from(30 * (second - begin)));
+        let sent = ("net.sent".to_owned(), Cell::from(70 * second));
+        vec![orders, sent]
+    };
+    let builder = || {
+        Builder::new()
+            .metric_with(Pmid::new(70, 5, 1).unwrap(), "mmv.shop.orders", "u64 counter count")
+            .metric_with(Pmid::new(60, 5, 1).unwrap(), "net.sent", "u64 counter byte")
+    };
+    let fallen = archive(400, row, builder());
+    let found = json(fallen.base(), &["-S", "200s"]);
+    let events = found["events"].as_array().unwrap();
+    assert_eq!(events.len(), 1, "{found}");
+    assert!((second(&events[0]["time"]) - 250.0).abs() < 1e-6, "{found}");
+    let named = [&events[0]["type"], &events[0]["program"], &events[0]["reason"]];
+    assert_eq!(named, [&Value::from("reset"), &"shop".into(), &"counters fell".into()]);
+    let text = text(fallen.base(), &["-S", "200s"]);
+    assert!(text.contains("  reset shop: counters fell\n"), "{text}");
+    // An agent says when programs restarted.
+    let with_events = |second: u64| {
+        let mut cells = row(second);
+        if second == 250 {
+            cells.push(("mmv.agent.events".to_owned(), event(second, "restarted").into()));
+        }
+        cells
+    };
+    let builder = builder()
+        .metric_with(Pmid::new(70, 0, 1001).unwrap(), "mmv.agent.events", "event instant")
+        .metric_with(Pmid::new(70, 0, 1002).unwrap(), "mmv.agent.event.type", "string discrete")
+        .metric_with(Pmid::new(70, 0, 1003).unwrap(), "mmv.agent.event.file", "string discrete");
+    let restarted = archive(400, with_events, builder);
+    let found = json(restarted.base(), &["-S", "200s"]);
+    let events = found["events"].as_array().unwrap();
+    assert_eq!((events.len(), &events[0]["type"]), (1, &"restarted".into()), "{found}");
+}
+
+#[test]
 fn a_program_that_falls_silent_is_not_taken_for_calm() {
     let row = |second: u64| {
         let mut cells = Vec::new();

@@ -18,7 +18,7 @@ use crate::columns::{InstanceLabels, Labels, instance_names};
 use crate::comparison::{ObservedRun, RunOptions, Statistic, program_of, series_title};
 use crate::explanation::{
     ChangeKind, ChangePoint, Event, Explanation, History, MIN_CHANGE, MIN_VALUES, explain,
-    read_events, restart_loops,
+    read_events, read_resets, restart_loops,
 };
 use crate::groups::max_series;
 use crate::left_out::check_whole_set;
@@ -238,6 +238,8 @@ impl<'a> WindowChanges<'a> {
         }
         let mut events = read_events(source, range.clone())?;
         let loops = restart_loops(&events, &range, *window.start());
+        events.extend(read_resets(&selection, window.clone())?);
+        events.sort_by_key(|event| event.time);
         let history = SelectedHistory(selection);
         let explanation = explain(&history, range.clone(), *window.start(), loops)?;
         events.retain(|event| window.contains(&event.time));

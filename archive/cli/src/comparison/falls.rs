@@ -30,22 +30,26 @@ type LastValue = Option<(Timestamp, f64)>;
 
 /// The first fall of the counters of a program in a column of a run.
 #[derive(Debug, PartialEq)]
-pub(super) struct Fall {
+pub(crate) struct Fall {
     /// The time of the first value after it.
-    pub(super) at: Timestamp,
+    pub(crate) at: Timestamp,
     /// The program of a metric `mmv.PROGRAM.NAME`; of others the metric.
-    pub(super) program: String,
+    pub(crate) program: String,
     /// The places of the program's metrics in the selection: those with its cluster.
     pub(super) metrics: Vec<usize>,
 }
 
 /// Returns the falls of counters in a window; none of an archive with the events of an agent, which
-/// says when programs restarted.
+/// says when programs restarted. `past_damage` returns those before the first damage.
 ///
 /// # Errors
 ///
 /// Those of the scan.
-pub(super) fn read_falls(selection: &Selection<'_>, grid: &Grid) -> Result<Vec<Fall>, Failure> {
+pub(crate) fn read_falls(
+    selection: &Selection<'_>,
+    grid: &Grid,
+    past_damage: bool,
+) -> Result<Vec<Fall>, Failure> {
     if events_name(selection.source()).is_some() {
         return Ok(Vec::new());
     }
@@ -54,8 +58,17 @@ pub(super) fn read_falls(selection: &Selection<'_>, grid: &Grid) -> Result<Vec<F
     let mut last_values = HashMap::new();
     let mut last_falls: HashMap<(u32, u32), Timestamp> = HashMap::new();
     let mut found = BTreeMap::new();
-    let mut columns = Columns::open(&counters, grid.window().clone())?;
-    while let Some(chunk) = columns.next_chunk()? {
+    let mut columns = match Columns::open(&counters, grid.window().clone()) {
+        Err(error) if past_damage && error.is_damage() => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    loop {
+        let chunk = match columns.next_chunk() {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => break,
+            Err(error) if past_damage && error.is_damage() => break,
+            Err(error) => return Err(error.into()),
+        };
         let mut decreases = Vec::new();
         for place in 0..counters.metrics().len() {
             for column in chunk.columns(place) {
@@ -167,7 +180,7 @@ mod tests {
         let mut selection = Selection::new(&archive);
         selection.select("");
         let grid = Grid::new(at(0)..=at(99), 128);
-        let falls = read_falls(&selection, &grid).unwrap();
+        let falls = read_falls(&selection, &grid, false).unwrap();
         let names = |fall: &Fall| {
             let metrics = fall.metrics.iter();
             metrics.map(|place| selection.metrics()[*place].name.clone()).collect::<Vec<_>>()

@@ -103,7 +103,7 @@ impl ObservedRun {
             cuts.add_event(event, selection.metrics(), &grid, options);
         })?;
         if options.with_falls {
-            for fall in read_falls(selection, &grid)? {
+            for fall in read_falls(selection, &grid, options.past_damage)? {
                 cuts.add_fall(&fall, &grid, options);
             }
         }

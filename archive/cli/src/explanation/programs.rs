@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
+use pcp_archive::envelope::Grid;
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
+use pcp_archive::scan::Selection;
 use pcp_archive::{Source, Timestamp, Units};
 
-use super::{ChangeKind, ChangePoint, History, TimeColumns};
+use super::{COLUMNS, ChangeKind, ChangePoint, History, TimeColumns};
 use crate::Failure;
-use crate::comparison::{Excluded, ObservedRun, program_of};
+use crate::comparison::{Excluded, ObservedRun, program_of, read_falls};
 
 const MIN_RESTARTS: usize = 3;
 /// Least ratio of the rate of restarts to the rate before.
@@ -54,6 +56,26 @@ pub(crate) fn read_events(
         }
     })?;
     events.sort_by_key(|event| event.time);
+    Ok(events)
+}
+
+/// Reads where counters fell in a window of an archive without the events of an agent. Nothing says
+/// that a program restarted.
+pub(crate) fn read_resets(
+    selection: &Selection<'_>,
+    window: RangeInclusive<Timestamp>,
+) -> Result<Vec<Event>, Failure> {
+    let falls = read_falls(selection, &Grid::new(window, COLUMNS), true)?;
+    let mut events = Vec::with_capacity(falls.len());
+    for fall in falls {
+        events.push(Event {
+            time: fall.at,
+            kind: "reset".to_owned(),
+            program: Some(fall.program),
+            pid: None,
+            reason: Some("counters fell".to_owned()),
+        });
+    }
     Ok(events)
 }
 
