@@ -85,11 +85,11 @@ fn assembled(nonce: &str, policy: &str, data: &[u8], begin: &str) -> String {
     page
 }
 
-/// Adds a script without indentation and without the lines that are comments. No text in a script
-/// extends over several lines.
+/// Adds a script without indentation and without the lines that are empty or comments. No text in a
+/// script extends over several lines.
 fn push_code(page: &mut String, script: &str) {
     let lines = script.split_inclusive('\n').map(|line| line.trim_start_matches(' '));
-    page.extend(lines.filter(|line| !line.starts_with("//")));
+    page.extend(lines.filter(|line| *line != "\n" && !line.starts_with("//")));
 }
 
 /// Returns an unpredictable number for the content security policy.

@@ -579,6 +579,72 @@ def compares(browser):
     page.close()
 
 
+# The colors of a heat map at some times and values.
+COLORS = """(places) => {
+  const figure = page.figures[page.view.current], box = figure.box();
+  const {width, height} = figure.canvas;
+  const {data} = figure.canvas.getContext('2d').getImageData(0, 0, width, height);
+  return places.map(([second, value]) => {
+    const x = Math.round(xOf(box, page.view, second));
+    const y = Math.round(yOf(box, heatScale(figure.chart.map), true, value));
+    return [...data.slice(4 * (y * width + x), 4 * (y * width + x) + 4)];
+  });
+}"""
+
+
+def differences(browser):
+    """Where the values of one histogram are that the other does not have, in two colors."""
+    name, own = "sides.latency (B - A)", ["sides.latency (A)", "sides.latency (B)"]
+    for scheme, width in [("light", 1440), ("dark", 1440), ("light", 800), ("dark", 800)]:
+        page = opened(browser, scheme, width)
+        check(search(page, "latency")["shown"] == [own[0], name, own[1]], f"a difference is listed: {settled(page)}")
+        check(page.is_visible("#difference"), "there is a button for it")
+        press(page, "0")
+        for steps, gone in [(0, []), (2, []), (1, [name])]:
+            view = press(page, *"ppp", *"n" * steps)
+            here = view["shown"][view["current"]]
+            view = press(page, "d")
+            check(view["shown"] == own, f"d at {here} hides it: {view}")
+            page.click("#difference")
+            view = settled(page)
+            check(view["shown"] == [own[0], name, own[1]], f"the button shows it again: {view}")
+        press(page, *"ppp", "n")
+        cells = page.evaluate(
+            """(({cells, buckets, step}) => cells.map(([column, bucket, part]) => [column * step, buckets[bucket][0], part]))
+            (page.figures[1].chart.map)"""
+        )
+        early = [part for at, _, part in cells if at < 50]
+        check(len(early) > 20 and all(near(part, 0) for part in early), f"no difference before: {early}")
+        for bucket, expected in [(10, -0.375), (20, 0), (80, 0.375)]:
+            late = [part for at, first, part in cells if at > 65 and first == bucket]
+            check(len(late) > 10 and all(near(part, expected) for part in late), f"{bucket} ms: {late}")
+        legend = page.inner_text("figure.current .legend")
+        check("\u221237.5 % to +37.5 % of the values in 3 s" in legend, f"the scale has a legend: {legend}")
+        less, same, more, before = page.evaluate(COLORS, [[91.5, 14], [91.5, 24], [91.5, 84], [31.5, 14]])
+        check(less[2] > less[0] + 80, f"blue is less: {less}")
+        check(more[0] > more[2] + 80, f"orange is more: {more}")
+        grey = max(same[:3]) - min(same[:3])
+        check(grey < 20 and same == before and same[3] == 255, f"the same has no color: {same} {before}")
+        wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        check(not wide, f"it fits into {width} pixels")
+        page.screenshot(path=directory / f"{part}-{scheme}-{width}.png")
+        if not is_file:
+            page.evaluate("page.setWindow(61, 120)")
+            press(page, "c")
+            until(page, "Boolean(page.view.changes.notes)")
+            check(settled(page)["shown"] == [name], f"c shows the difference: {settled(page)}")
+            page.screenshot(path=directory / f"{part}-changes-{scheme}-{width}.png")
+            press(page, "c")
+        page.evaluate("page.setWindow(100, 104)")
+        settled(page)
+        step = page.evaluate("page.figures[1].chart.map.step")
+        check(near(step, 3), f"a column has enough values: {step}")
+        other = opened(browser, address=page.evaluate("location.hash"))
+        check(settled(other)["shown"] == settled(page)["shown"], "a link has it")
+        other.close()
+        page.close()
+
+
 # The mean of a line of a chart at some seconds.
 AT = """([place, name, seconds]) => {
   const line = page.figures[place].lines.find((one) => one.name === name);
@@ -763,7 +829,7 @@ with sync_playwright() as playwright:
         args=["--no-sandbox", "--disable-gpu", "--no-zygote"],
         env=environment,
     )
-    parts = dict(pictures=pictures, live=live, incident=incident, **{"incident-file": incident, "others-file": others}, others=others, shop=shop, grows=grows, measure=measure, truncated=truncated, fortnight=fortnight)
+    parts = dict(pictures=pictures, live=live, incident=incident, **{"incident-file": incident, "others-file": others}, others=others, shop=shop, grows=grows, measure=measure, truncated=truncated, fortnight=fortnight, difference=differences, **{"difference-file": differences})
     parts.get(part, compares if part.startswith("compared") else shop)(chromium)
     chromium.close()
 print("\n".join(problems))

@@ -156,6 +156,18 @@ fn archives_are_compared_in_a_browser() {
 
 #[test]
 #[ignore = "needs the browser that ci/browser fetches"]
+fn differences_of_histograms_are_heat_maps() {
+    let Some(browser) = browser() else { return };
+    let [(_one, one), (_other, other)] = sides::histograms();
+    let (a, b) = (format!("A={}", one.display()), format!("B={}", other.display()));
+    let arguments = [&*a, &b, "-Z", "UTC"];
+    let server = Server::start(&arguments);
+    drive(&browser, server.address(), "difference");
+    drive(&browser, &snapshot(&arguments, "difference-file"), "difference-file");
+}
+
+#[test]
+#[ignore = "needs the browser that ci/browser fetches"]
 fn a_page_follows_an_archive_that_grows() {
     let Some(browser) = browser() else { return };
     let directory = scratch();

@@ -44,3 +44,42 @@ pub(crate) fn pair(later: Duration) -> [(TempDir, PathBuf); 2] {
         .rows((40..=60).map(row));
     [one, other].map(|builder| builder.finish().into_parts())
 }
+
+/// Writes two minutes of a histogram of milliseconds, 40 values each second:
+///
+/// | bucket | one | other, the first minute | other, the second minute |
+/// |---|---|---|---|
+/// | 10 to 19 | 30 | 30 | 15 |
+/// | 20 to 29 | 10 | 10 | 10 |
+/// | 80 to 89 | | | 15 |
+pub(crate) fn histograms() -> [(TempDir, PathBuf); 2] {
+    let buckets = ["bucket=10..19", "bucket=20..29", "bucket=80..89"];
+    let usual = [30, 10, 0];
+    let slow = [15, 10, 15];
+    [("one", usual), ("other", slow)].map(|(name, later)| {
+        let mut counts = [0_u64; 3];
+        let mut sum = 0;
+        let mut rows = Vec::new();
+        for second in 0..=120 {
+            let added = if second <= 60 { usual } else { later };
+            for (count, added) in counts.iter_mut().zip(added) {
+                *count += added;
+            }
+            sum += 15 * added[0] + 25 * added[1] + 85 * added[2];
+            let cells = buckets.iter().zip(counts).filter(|(_, count)| *count > 0);
+            let mut row: Vec<(String, u64)> = cells
+                .map(|(bucket, count)| (format!("sides.latency.bucket[{bucket}]"), count))
+                .collect();
+            row.push(("sides.latency.sum".to_owned(), sum));
+            rows.push((second, row));
+        }
+        Builder::named(name)
+            .metric("sides.latency.bucket", "u64 counter count")
+            .metric("sides.latency.sum", "u64 counter millisec")
+            .instances("sides.latency.bucket", buckets)
+            .labels("sides.latency.bucket", &[("histogram", "millisec")])
+            .rows(rows)
+            .finish()
+            .into_parts()
+    })
+}

@@ -32,8 +32,7 @@ class Figure {
     const close = element('button', { 'aria-label': 'hide this chart', title: 'x' }, 'hide');
     close.addEventListener('click', () => page.toggle(chart));
     caption.append(close);
-    this.canvas = element('canvas', { class: 'chart', role: 'img' });
-    this.canvas.setAttribute('aria-label', chart.name);
+    this.canvas = element('canvas', { class: 'chart', role: 'img', 'aria-label': chart.name });
     this.legend = element('div', { class: 'legend' });
     this.help = element('div', { class: 'help' }, chart.metric.help);
     this.note = element('div', { class: 'note' });
@@ -84,14 +83,15 @@ class Figure {
     const note = (view.changes?.notes?.get(chart) ?? []).join('\n');
     if (this.note.textContent !== note) this.note.textContent = note;
     context.save();
-    if (chart.histogram && !chart.heat && !chart.parts) {
+    const { map } = chart;
+    if (chart.histogram && !map && !chart.parts) {
       this.drawNothing(context, box, this.absence);
-    } else if (chart.heat) {
-      const scale = heatScale(chart.heat);
+    } else if (map) {
+      const scale = heatScale(map);
       this.unit = unitOf(metric.units, scale.high);
       frame(context, box, data, view, scale, true);
       clip(context, box);
-      drawHeat(context, box, data, view, chart.heat, scale);
+      drawHeat(context, box, data, view, map, scale);
     } else {
       this.drawLines(context, box);
       clip(context, box);
@@ -106,9 +106,9 @@ class Figure {
 
   // Why what the chart shows is not known.
   get absence() {
-    const { isFailed, isAsked } = this.chart.root;
-    if (isFailed) return 'these values cannot be read';
-    return isAsked ? 'nothing was counted at these times' : 'reading\u2026';
+    const { roots } = this.chart;
+    if (roots.some((one) => one.isFailed)) return 'these values cannot be read';
+    return roots.every((one) => one.isAsked) ? 'nothing was counted at these times' : 'reading\u2026';
   }
 
   drawNothing(context, box, text) {
@@ -129,12 +129,8 @@ class Figure {
     }
     if (!tile) return this.drawNothing(context, box, this.absence);
     const { kind } = this;
-    let low = Infinity, high = -Infinity;
+    let [low, high] = extremesOf(this.lines);
     for (const { reduced } of this.lines) {
-      for (let x = 0; x < width; x++) {
-        if (reduced.low[x] < low) low = reduced.low[x];
-        if (reduced.high[x] > high) high = reduced.high[x];
-      }
       // Where no value is in the picture, the line between two is.
       const { before, after } = reduced;
       if (before && before.x < 0 && ((after && after.joined) || kind === 'discrete')) {
@@ -217,7 +213,6 @@ class Figure {
 
   drawEvents(context, box) {
     const { view } = this.page;
-    const x = (at) => box.left + ((at - view.from) / (view.to - view.from)) * (box.right - box.left);
     let free = box.left;
     // Thousands of events need no more lines than there are pixels.
     const drawn = new Set();
@@ -226,15 +221,12 @@ class Figure {
     context.lineWidth = 1;
     for (const event of this.page.events) {
       if (event.isMinor) continue;
-      const at = x(event.at), line = Math.round(at) + (event.isMark ? 0.25 : 0.5);
+      const at = xOf(box, view, event.at), line = Math.round(at) + (event.isMark ? 0.25 : 0.5);
       if (at < box.left - 1 || at > box.right || (at < free && drawn.has(line)) || !this.concerns(event)) continue;
       if (!drawn.has(line)) {
         drawn.add(line);
         context.setLineDash(event.isMark ? [2, 3] : [5, 3]);
-        context.beginPath();
-        context.moveTo(Math.round(at) + 0.5, box.top - 10);
-        context.lineTo(Math.round(at) + 0.5, box.bottom);
-        context.stroke();
+        verticalLine(context, at, box.top - 10, box.bottom);
       }
       if (at < free) continue;
       const width = context.measureText(event.short).width;
@@ -247,35 +239,32 @@ class Figure {
   }
 
   drawCursor(context, box) {
-    const { view } = this.page;
-    if (view.cursor === null || view.cursor < view.from || view.cursor > view.to) return;
-    const at = box.left + ((view.cursor - view.from) / (view.to - view.from)) * (box.right - box.left);
+    const { view, cursor } = this.page;
+    if (cursor === null) return;
     context.strokeStyle = css('--text');
     context.lineWidth = 1;
-    context.beginPath();
-    context.moveTo(Math.round(at) + 0.5, box.top);
-    context.lineTo(Math.round(at) + 0.5, box.bottom);
-    context.stroke();
+    verticalLine(context, xOf(box, view, cursor), box.top, box.bottom);
   }
 
   // The names of the lines and their values at the cursor.
   fillLegend() {
-    const { view } = this.page;
+    const { data, cursor } = this.page;
     const entries = [];
-    const inside = view.cursor !== null && view.cursor >= view.from && view.cursor <= view.to;
     if (this.chart.histogram && !this.chart.parts) {
-      const { heat } = this.chart;
-      const column = inside && heat ? Math.floor((view.cursor - originOf(this.page.data, heat)) / heat.step) : -1;
-      (heat ? quantilesOf(heat) : []).forEach(({ rank, values }, place) => {
-        entries.push({ color: colorOf([6, 1, 3][place]), dash: [], text: 'p' + rank * 100 + (values.has(column) ? ': ' + this.textIn(values.get(column)) : '') });
-      });
+      const heat = this.chart.map;
       if (heat) {
-        const most = heat.cells.reduce((max, cell) => Math.max(max, cell[2]), 0);
-        entries.push({ isScale: true, color: '', dash: [], text: '1 to ' + numberText(most) + ' in ' + unitText(heat.step, 'sec') });
+        const column = cursor === null ? -1 : Math.floor((cursor - originOf(data, heat)) / heat.step);
+        quantilesOf(heat).forEach(({ rank, values }, place) => {
+          entries.push({ color: colorOf([6, 1, 3][place]), dash: [], text: 'p' + rank * 100 + (values.has(column) ? ': ' + this.textIn(values.get(column)) : '') });
+        });
+        const { isDifference } = heat, most = mostOf(heat), percent = numberText(100 * most) + ' %';
+        const text = isDifference ? '\u2212' + percent + ' to +' + percent + ' of the values' : '1 to ' + numberText(most);
+        const colors = [0, 0.25, 0.5, 0.75, 1].map((part) => heatColor(part, isDifference));
+        entries.push({ scale: 'linear-gradient(to right,' + colors + ')', color: '', dash: [], text: text + ' in ' + unitText(heat.step, 'sec') });
       }
     } else {
       for (const { color, dash, name, title, valueAt } of this.lines || []) {
-        const text = inside ? (name && ': ') + this.valueText(valueAt(view.cursor)) : '';
+        const text = cursor === null ? '' : (name && ': ') + this.valueText(valueAt(cursor));
         if (name + text) entries.push({ color: colorOf(color), dash, text: name + text, title: title + text });
       }
     }
@@ -287,9 +276,8 @@ class Figure {
         span.append(element('i'), document.createTextNode(''));
         this.legend.append(span);
       }
-      const colors = [0, 0.25, 0.5, 0.75, 1].map(heatColor).join();
-      span.className = entry.isScale ? 'scale' : '';
-      span.firstChild.style.background = entry.isScale ? 'linear-gradient(to right,' + colors + ')' : '';
+      span.className = entry.scale ? 'scale' : '';
+      span.firstChild.style.background = entry.scale ?? '';
       span.firstChild.style.borderTopColor = entry.color;
       span.firstChild.style.borderTopStyle = entry.dash.length ? 'dashed' : 'solid';
       if (span.lastChild.data !== entry.text) span.lastChild.data = entry.text;
@@ -331,6 +319,13 @@ class Figure {
     }
     return best;
   }
+}
+
+function verticalLine(context, at, top, bottom) {
+  context.beginPath();
+  context.moveTo(Math.round(at) + 0.5, top);
+  context.lineTo(Math.round(at) + 0.5, bottom);
+  context.stroke();
 }
 
 function clip(context, box) {

@@ -19,28 +19,25 @@ async function readFile() {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
   const buffer = await new Response(stream).arrayBuffer();
   const [data, start] = headOf(buffer, 'MMVSNAP1');
-  let blocks = 0, cells = 0, at = start;
-  for (const series of data.series) {
-    series.block = blocks;
-    series.cell = cells;
-    blocks += Math.ceil(series.count / BLOCK);
-    cells += series.count;
-  }
-  const scales = new Float64Array(buffer, at, 2 * blocks);
-  at += 16 * blocks;
-  const bounds = new Uint16Array(buffer, at, 2 * cells);
-  at += 4 * cells;
-  const bytes = new Uint8Array(buffer, at, 2 * cells);
+  const blocksOf = ({ count }) => Math.ceil(count / BLOCK);
+  const blocks = data.series.reduce((sum, series) => sum + blocksOf(series), 0);
+  const cells = data.series.reduce((sum, series) => sum + series.count, 0);
+  const scales = new Float64Array(buffer, start, 2 * blocks);
+  const bounds = new Uint16Array(buffer, start + 16 * blocks, 2 * cells);
+  const bytes = new Uint8Array(buffer, start + 16 * blocks + 4 * cells, 2 * cells);
   data.span = Math.max(data.end - data.start, 1e-9);
   data.step = data.span / data.columns;
+  let block = 0, cell = 0;
   for (const series of data.series) {
     series.origin = 0;
     series.step = data.step;
-    series.scales = scales.subarray(2 * series.block, 2 * (series.block + Math.ceil(series.count / BLOCK)));
-    series.minima = bounds.subarray(2 * series.cell, 2 * series.cell + series.count);
-    series.maxima = bounds.subarray(2 * series.cell + series.count, 2 * series.cell + 2 * series.count);
-    series.means = bytes.subarray(2 * series.cell, 2 * series.cell + series.count);
-    series.flags = bytes.subarray(2 * series.cell + series.count, 2 * series.cell + 2 * series.count);
+    series.scales = scales.subarray(2 * block);
+    series.minima = bounds.subarray(2 * cell);
+    series.maxima = bounds.subarray(2 * cell + series.count);
+    series.means = bytes.subarray(2 * cell);
+    series.flags = bytes.subarray(2 * cell + series.count);
+    block += blocksOf(series);
+    cell += series.count;
   }
   data.least = 4 * data.step;
   data.names = [];
@@ -108,12 +105,9 @@ class Chart {
 
   // Takes over what a newer header says of the same chart. Values are of other metrics if an
   // archive has it under another PMID.
-  become({ metric, base, source, only, parts, role, branch, movement, other, histogram, side, instances, about, text }) {
-    const isSame = metric.of.join() === this.metric.of.join();
-    Object.assign(this, { metric, base, source, only, parts, role, branch, movement, other, histogram, side, instances, about, text });
-    if (!isSame) this.tiles = { rate: null, plain: null };
-    if (!isSame) this.whole = { rate: null, plain: null };
-    return this;
+  become(newer) {
+    const { tiles, whole } = newer.metric.of.join() === this.metric.of.join() ? this : newer;
+    return Object.assign(this, newer, { tiles, whole, heat: this.heat });
   }
 
   // The chart that has the values.
@@ -121,12 +115,29 @@ class Chart {
     return this.base ?? this.source ?? this;
   }
 
+  // The charts that have what it shows: two of the difference of two histograms.
+  get roots() {
+    return this.histogram && this.base ? [this.base, this] : [this.root];
+  }
+
+  // The metric in each archive, as a server calls it.
+  get ids() {
+    return this.metric.of.flatMap((pmid, side) => (pmid === null ? [] : [side + ':' + pmid]));
+  }
+
+  // What is drawn of a histogram.
+  get map() {
+    if (!this.base) return this.heat;
+    const base = this.base.heat, { heat } = this;
+    if (this.pair?.base !== base || this.pair.heat !== heat) {
+      this.pair = { base, heat, map: base && heat && differenceOf(base, heat) };
+    }
+    return this.pair.map;
+  }
+
   // The colors of its instances.
   get hues() {
-    if (this.colored !== this.instances.size) {
-      this.colored = this.instances.size;
-      this.known = huesOf(this.instances);
-    }
+    if (this.known?.size !== this.instances.size) this.known = huesOf(this.instances);
     return this.known;
   }
 
@@ -158,7 +169,7 @@ class Chart {
     this.parts.forEach(({ side, histogram, start }, n) => {
       if (!heats[n]) return;
       const { values } = quantilesOf(heats[n]).at(-1), columns = [...values.keys()];
-      const first = Math.min(...columns), count = Math.max(...columns) - first + 1;
+      const first = columns[0], count = columns.at(-1) - first + 1;
       const mean = new Float64Array(count).fill(NaN), flags = new Uint8Array(count);
       for (const [column, value] of values) {
         mean[column - first] = value;
@@ -178,6 +189,17 @@ class Chart {
 const COUNTED = /request|job|order|call|query|message|operation|transaction|event/i, FAILED = /error|fail/i, FAILED_CODE = /(^|,)code=5\d\d(,|$)/;
 const WAITED = /latency|duration|time|wait/i, FULL = /queue|depth|pending|waiting|backlog|busy|in.?flight|saturation|utili[sz]ation/i;
 
+// The things with each key, in their order.
+function groupedBy(all, keyOf) {
+  const groups = new Map();
+  for (const one of all) {
+    const key = keyOf(one);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(one);
+  }
+  return groups;
+}
+
 // The group of a metric: a program, or the first part of its name.
 function branchOf(name) {
   const parts = name.split('.');
@@ -191,12 +213,8 @@ const isMachinery = (branch) => branch === 'mmv.agent' || branch === 'pmcd';
 // last; in each what it counts, what fails, how long it takes and how full it is, then the histograms
 // that moved, then what else did, then the rest.
 function inGroups(charts, moved) {
-  const groups = new Map();
-  for (const chart of charts) {
-    chart.branch = branchOf(chart.metric.name ?? chart.histogram.name);
-    if (!groups.has(chart.branch)) groups.set(chart.branch, []);
-    groups.get(chart.branch).push(chart);
-  }
+  for (const chart of charts) chart.branch = branchOf(chart.metric.name ?? chart.histogram.name);
+  const groups = groupedBy(charts, (chart) => chart.branch);
   const weight = (branch) => (isMachinery(branch) ? 2 : branch.startsWith('mmv.') ? 0 : 1);
   const all = [...groups].map(([branch, own]) => {
     const histograms = own.filter((chart) => chart.histogram);
@@ -222,10 +240,8 @@ function signalsOf(branch, charts) {
   const latency = first(waits, WAITED) ?? waits[0] ?? null;
   const gauges = charts.filter((chart) => chart.metric.semantics === 'instant' || chart.metric.rate_units === 'utilisation');
   const roles = { rate, errors, latency: latency && together99(latency, waits), saturation: first(gauges, FULL) };
-  return Object.entries(roles).flatMap(([role, chart]) => {
-    if (chart) Object.assign(chart, { role, branch });
-    return chart ? [chart] : [];
-  });
+  const known = Object.entries(roles).filter(([, chart]) => chart);
+  return known.map(([role, chart]) => Object.assign(chart, { role, branch }));
 }
 
 // What a metric counts with codes of server errors.
@@ -245,6 +261,8 @@ function together99(chart, histograms) {
   const movement = Math.max(...parts.map((part) => part.movement));
   return new Chart(name + ' p99', metric, { parts, movement, histogram: { ...chart.histogram, instance: undefined }, side, about, text, instances });
 }
+
+const titleOf = (name, instance) => name + (instance === null ? '' : '[' + instance + ']');
 
 const shortName = (chart) => (chart.branch ? chart.name.slice(chart.branch.length + 1) : chart.name);
 
@@ -272,13 +290,21 @@ function chartsOf(data) {
       charts.push(new Chart(name, metric, { base: chart, movement, other: side, side: sides[0] }));
     }
   }
+  const histograms = new Map();
   for (const histogram of data.histograms) {
-    const instance = histogram.instance === null ? '' : '[' + histogram.instance + ']';
-    const side = data.sides.length > 1 ? ' (' + data.sides[histogram.side].name + ')' : '';
-    const metric = { help: histogram.help, units: histogram.units, rate_units: null, semantics: 'histogram', of: [] };
+    const { side, units } = histogram;
+    const title = titleOf(histogram.name, histogram.instance);
+    const own = data.sides.length > 1 ? ' (' + data.sides[side].name + ')' : '';
+    const metric = { help: histogram.help, units, rate_units: null, semantics: 'histogram', of: [] };
     const heat = histogram.cells ? histogram : null;
-    const movement = moved.get(key(histogram.side, histogram.name, histogram.instance)) ?? 0;
-    charts.push(new Chart(unique(histogram.name + instance + side), metric, { histogram, heat, movement, side: histogram.side, start: data.start }));
+    const movement = moved.get(key(side, histogram.name, histogram.instance)) ?? 0;
+    const chart = new Chart(unique(title + own), metric, { histogram, heat, movement, side, start: data.start });
+    charts.push(chart);
+    const base = histograms.get(title);
+    if (!base) histograms.set(title, chart);
+    if (!base || base.side === side || base.metric.units !== units) continue;
+    const name = title + ' (' + data.sides[side].name + ' - ' + data.sides[base.side].name + ')';
+    charts.push(new Chart(name, metric, { base, histogram, heat, movement: Math.max(movement, base.movement), side: base.side, other: side }));
   }
   return inGroups(data.series ? withSeries(data, charts, byMetric) : withNames(data, charts, byMetric), new Map(Object.entries(programs)));
 }
@@ -298,15 +324,12 @@ function withSeries(data, charts, byMetric) {
     chart.tiles[isCounter && series.rate ? 'rate' : 'plain'].series.push(series);
     if (series.instance !== null) chart.instances.add(series.instance);
   }
-  const count = (chart) => chart.tiles.rate.series.length + chart.tiles.plain.series.length;
-  const has = (chart) => (chart.base ? isShared(chart) : count(chart));
+  // Both archives of a difference have values.
+  const has = ({ base, root, side, other }) => {
+    const { rate, plain } = root.tiles, sides = new Set([...rate.series, ...plain.series].map((series) => series.side));
+    return base ? sides.has(side) && sides.has(other) : sides.size;
+  };
   return withTexts(charts.filter((chart) => chart.heat || has(chart)));
-}
-
-// Whether both archives of a difference have values.
-function isShared(chart) {
-  const all = chart.base.tiles.rate.series.concat(chart.base.tiles.plain.series);
-  return [chart.side, chart.other].every((side) => all.some((series) => series.side === side));
 }
 
 // The charts with the names of the instances that a server knows.
@@ -441,18 +464,17 @@ function labelNames(instance) {
 // The instances, those with the largest means in a window first, of all archives together.
 // Those whose names are `wanted` come before all others.
 function ranked(all, from, to, isWanted) {
-  const groups = new Map();
-  for (const series of all) {
-    const name = series.instance ?? '';
-    if (!groups.has(name)) groups.set(name, { name, series: [], sum: 0, isWanted: isWanted(name) });
-    const group = groups.get(name), { mean } = decoded(series), { step } = series;
-    const origin = series.origin + series.first * step;
-    const first = Math.max(0, Math.floor((from - origin) / step));
-    const last = Math.min(series.count, Math.ceil((to - origin) / step));
-    for (let i = first; i < last; i++) if (series.flags[i] & HAS) group.sum += Math.abs(mean[i]);
-    group.series.push(series);
+  const groups = [...groupedBy(all, (series) => series.instance ?? '')].map(([name, series]) => ({ name, series, sum: 0, isWanted: isWanted(name) }));
+  for (const group of groups) {
+    for (const series of group.series) {
+      const { mean } = decoded(series), { step, flags } = series;
+      const origin = series.origin + series.first * step;
+      const first = Math.max(0, Math.floor((from - origin) / step));
+      const last = Math.min(series.count, Math.ceil((to - origin) / step));
+      for (let i = first; i < last; i++) if (flags[i] & HAS) group.sum += Math.abs(mean[i]);
+    }
   }
-  return [...groups.values()].sort((a, b) => b.isWanted - a.isWanted || b.sum - a.sum);
+  return groups.sort((a, b) => b.isWanted - a.isWanted || b.sum - a.sum);
 }
 
 // The sum of what several series have at each pixel.

@@ -5,6 +5,8 @@ const LIGHT = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9',
 const DARK = ['#56b4e9', '#e69f00', '#2fc79a', '#e79fc7', '#f0e442', '#4f8fd0', '#ffffff', '#b39ddb', '#c9a17e', '#a5c956', '#4dd0e1', '#ff8a9b'];
 const DASHES = [[], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 4], [1, 3], [6, 2, 2, 2]];
 const LEFT = 66, RIGHT = 8, TOP = 14, BOTTOM = 18;
+// Values in a column from which differences of their shares are more than chance.
+const ENOUGH = 100;
 const dark = matchMedia('(prefers-color-scheme: dark)');
 
 function colorOf(place) {
@@ -40,11 +42,8 @@ const sizeOf = (canvas) => ({ width: canvas.clientWidth, height: canvas.clientHe
 
 // The canvas in the pixels of the screen; drawing is in those of the page.
 function surface(canvas, { width, height }) {
-  const ratio = window.devicePixelRatio || 1;
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-  }
+  const ratio = window.devicePixelRatio || 1, wide = Math.round(width * ratio), high = Math.round(height * ratio);
+  if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
   const context = canvas.getContext('2d');
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
@@ -137,6 +136,8 @@ function timeTicks(data, from, to, width) {
   return ticks;
 }
 
+const xOf = (box, view, at) => box.left + ((at - view.from) / (view.to - view.from)) * (box.right - box.left);
+
 function frame(context, box, data, view, scale, log) {
   context.strokeStyle = css('--line');
   context.fillStyle = css('--dim');
@@ -175,9 +176,8 @@ function frame(context, box, data, view, scale, log) {
   }
   context.textAlign = 'center';
   context.textBaseline = 'alphabetic';
-  const x = (at) => box.left + ((at - view.from) / (view.to - view.from)) * (box.right - box.left);
   for (const tick of timeTicks(data, view.from, view.to, box.right - box.left)) {
-    const place = Math.round(x(tick.at)) + 0.5;
+    const place = Math.round(xOf(box, view, tick.at)) + 0.5;
     context.moveTo(place, box.bottom);
     context.lineTo(place, box.bottom + 4);
     const half = context.measureText(tick.text).width / 2;
@@ -194,6 +194,16 @@ function yOf(box, scale, log, value) {
     ? (Math.log(Math.max(value, scale.low)) - Math.log(scale.low)) / (Math.log(scale.high) - Math.log(scale.low))
     : (value / 2 - scale.low / 2) / (scale.high / 2 - scale.low / 2);
   return box.bottom - part * height;
+}
+
+// The least and the greatest value of lines.
+function extremesOf(lines) {
+  let low = Infinity, high = -Infinity;
+  for (const { reduced } of lines) {
+    for (const one of reduced.low) if (one < low) low = one;
+    for (const one of reduced.high) if (one > high) high = one;
+  }
+  return [low, high];
 }
 
 // -- Lines ---------------------------------------------------------------------------------
@@ -267,31 +277,62 @@ function drawLine(context, box, scale, line, kind) {
 
 // -- Heat maps -----------------------------------------------------------------------------
 
-// From few to many: lightness falls, or rises where it is dark, in one direction.
-function heatColor(part) {
-  const stops = dark.matches
-    ? [[32, 48, 72], [40, 100, 140], [60, 165, 150], [200, 215, 90], [255, 250, 200]]
-    : [[222, 235, 247], [158, 202, 225], [66, 146, 198], [33, 80, 150], [20, 20, 80]];
+// From few to many: lightness falls, or rises where it is dark, in one direction. Of differences from
+// less to more: blue, what is nearly the background, orange, which the color-blind can tell apart.
+function heatColor(part, isDifference) {
+  const [ofLight, ofDark] = isDifference
+    ? [[[5, 80, 160], [120, 175, 220], [240, 240, 240], [240, 165, 100], [180, 65, 0]], [[130, 205, 255], [50, 110, 165], [36, 42, 50], [165, 90, 25], [255, 180, 85]]]
+    : [[[222, 235, 247], [158, 202, 225], [66, 146, 198], [33, 80, 150], [20, 20, 80]], [[32, 48, 72], [40, 100, 140], [60, 165, 150], [200, 215, 90], [255, 250, 200]]];
+  const stops = dark.matches ? ofDark : ofLight;
   const at = Math.min(0.9999, Math.max(0, part)) * (stops.length - 1), n = Math.floor(at);
   const mix = stops[n].map((one, i) => Math.round(one + (stops[n + 1][i] - one) * (at - n)));
   return 'rgb(' + mix.join(',') + ')';
 }
 
+// The number of all values in some cells, and the largest number of a heat map.
+const countOf = (cells) => cells.reduce((sum, cell) => sum + cell[2], 0);
+const mostOf = (heat) => heat.cells.reduce((most, cell) => Math.max(most, Math.abs(cell[2])), 0);
+
+// By how much the second of two heat maps has more of its values in each bucket than the first, as
+// a part of all values in the column. Columns are as wide as most have enough values in both.
+function differenceOf(base, heat) {
+  const rates = [base, heat].map(({ cells, step }) => {
+    const seconds = (cells.at(-1)[0] - cells[0][0] + 1) * step;
+    return countOf(cells) / seconds;
+  });
+  const wanted = Math.max(heat.step, ENOUGH / Math.min(...rates));
+  const step = base.step * Math.ceil(wanted / base.step - 1e-6);
+  const totals = [new Map(), new Map()], found = new Map();
+  [base, heat].forEach(({ cells, buckets, start, step: width }, place) => {
+    for (const [column, bucket, count] of cells) {
+      const at = Math.floor((start - base.start + (column + 0.5) * width) / step), key = [at, buckets[bucket]].join();
+      if (!found.has(key)) found.set(key, { at, bucket: buckets[bucket], counts: [0, 0] });
+      found.get(key).counts[place] += count;
+      totals[place].set(at, (totals[place].get(at) ?? 0) + count);
+    }
+  });
+  const cells = [], buckets = [];
+  for (const { at, bucket, counts } of found.values()) {
+    const [before, now] = counts.map((count, place) => count / totals[place].get(at));
+    // Nothing is known of columns in which one of them has no values.
+    if (Number.isNaN(now - before)) continue;
+    cells.push([at, buckets.length, now - before]);
+    buckets.push(bucket);
+  }
+  return cells.length ? { ...base, step, cells, buckets, quantiles: [], isDifference: true } : null;
+}
+
 // The quantiles of each column: the middle of the bucket that has it.
 function quantilesOf(heat) {
   if (heat.quantiles) return heat.quantiles;
-  const columns = new Map();
-  for (const [column, bucket, count] of heat.cells) {
-    if (!columns.has(column)) columns.set(column, []);
-    columns.get(column).push([bucket, count]);
-  }
+  const columns = groupedBy(heat.cells, (cell) => cell[0]);
   const all = [0.5, 0.9, 0.99].map((rank) => {
     const values = new Map();
     for (const [column, cells] of columns) {
-      cells.sort((a, b) => a[0] - b[0]);
-      const total = cells.reduce((sum, cell) => sum + cell[1], 0);
+      cells.sort((a, b) => a[1] - b[1]);
+      const total = countOf(cells);
       let reached = 0;
-      for (const [bucket, count] of cells) {
+      for (const [, bucket, count] of cells) {
         reached += count;
         if (reached >= rank * total * (1 - 1e-12)) {
           const [first, after] = heat.buckets[bucket];
@@ -315,15 +356,14 @@ function heatScale(heat) {
 const originOf = (data, heat) => heat.start - data.start;
 
 function drawHeat(context, box, data, view, heat, scale) {
-  const origin = originOf(data, heat);
-  const x = (at) => box.left + ((at - view.from) / (view.to - view.from)) * (box.right - box.left);
-  const most = Math.log(1 + heat.cells.reduce((max, cell) => Math.max(max, cell[2]), 0));
+  const x = (column) => xOf(box, view, originOf(data, heat) + column * heat.step);
+  const { isDifference } = heat, most = mostOf(heat);
   for (const [column, bucket, count] of heat.cells) {
-    const left = x(origin + column * heat.step), right = x(origin + (column + 1) * heat.step);
+    const left = x(column), right = x(column + 1);
     if (right < box.left || left > box.right) continue;
     const [first, after] = heat.buckets[bucket];
     const top = yOf(box, scale, true, after), bottom = yOf(box, scale, true, Math.max(first, scale.low));
-    context.fillStyle = heatColor(Math.log(1 + count) / most);
+    context.fillStyle = heatColor(isDifference ? (1 + count / most) / 2 : Math.log(1 + count) / Math.log(1 + most), isDifference);
     context.fillRect(left, top, Math.max(1, right - left + 0.5), Math.max(1, bottom - top));
   }
   quantilesOf(heat).forEach(({ values }, place) => {
@@ -332,11 +372,11 @@ function drawHeat(context, box, data, view, heat, scale) {
     context.setLineDash([]);
     context.beginPath();
     let last = -2;
-    for (const [column, value] of [...values].sort((a, b) => a[0] - b[0])) {
+    for (const [column, value] of values) {
       const y = yOf(box, scale, true, value);
-      if (column === last + 1) context.lineTo(x(origin + column * heat.step), y);
-      else context.moveTo(x(origin + column * heat.step), y);
-      context.lineTo(x(origin + (column + 1) * heat.step), y);
+      if (column === last + 1) context.lineTo(x(column), y);
+      else context.moveTo(x(column), y);
+      context.lineTo(x(column + 1), y);
       last = column;
     }
     context.stroke();

@@ -122,7 +122,7 @@ class Feed {
 
   visible(isWanted) {
     const figures = this.page.figures.filter((figure) => isWanted(figure.chart) && figure.isVisible);
-    return [...new Set(figures.map((figure) => figure.chart.root))];
+    return [...new Set(figures.flatMap((figure) => figure.chart.roots))];
   }
 
   // The values of the charts in the window.
@@ -170,7 +170,7 @@ class Feed {
     const few = [];
     let count = 0;
     for (const chart of charts) {
-      const of = chart.metric.of.flatMap((pmid, side) => (pmid === null ? [] : [side + ':' + pmid]));
+      const of = chart.ids;
       if (count + of.length > MOST_OF) break;
       count += of.length;
       few.push({ chart, of });
@@ -195,7 +195,7 @@ class Feed {
     if (!chart) return null;
     const { side, pmid } = chart.histogram, { from, to } = this.around(MARGIN);
     const fields = { from, to, of: side + ':' + pmid };
-    const own = page.charts.filter((one) => one.histogram && one.side === side && one.histogram.pmid === pmid);
+    const own = page.charts.filter(({ histogram }) => histogram?.side === side && histogram.pmid === pmid);
     const take = async (response) => {
       const heats = await response.json();
       for (const one of own) {
@@ -244,10 +244,9 @@ class Feed {
   async stepNow(chart, direction) {
     const { page } = this, { view, data } = page;
     const from = view.cursor ?? (direction > 0 ? view.from : view.to);
-    const of = chart.metric.of.flatMap((pmid, side) => (pmid === null ? [] : [side + ':' + pmid])).join();
     try {
       // A microsecond on, as times in seconds are not exact.
-      const fields = { at: from + direction * 1e-6, forward: direction > 0 ? 1 : 0, of };
+      const fields = { at: from + direction * 1e-6, forward: direction > 0 ? 1 : 0, of: chart.ids.join() };
       const at = await (await this.ask('sample', fields)).json();
       this.pass('step');
       if (at !== null && at >= 0 && at <= data.span) page.goTo(at);

@@ -43,6 +43,7 @@ class Page {
       byId('keys').append(row);
     }
     byId('changes').hidden = !feed;
+    byId('difference').hidden = data.sides.length < 2;
     this.view.shown = this.firstOfAll();
     this.readAddress();
     this.listenToAll();
@@ -53,8 +54,9 @@ class Page {
   // Adds marks and events to those that are known.
   note(marks, events) {
     const { noted } = this;
-    for (const mark of marks) if (noted.marks.size < MOST_NOTED) noted.marks.set(mark.join(), mark);
-    for (const event of events) if (noted.events.size < MOST_NOTED) noted.events.set(JSON.stringify(event), event);
+    for (const [kind, all] of Object.entries({ marks, events })) {
+      for (const one of all) if (noted[kind].size < MOST_NOTED) noted[kind].set(JSON.stringify(one), one);
+    }
     this.events = eventsOf(this.data, [...noted.marks.values()], [...noted.events.values()]);
     this.figures?.forEach((figure) => { figure.drawn = null; });
   }
@@ -93,7 +95,7 @@ class Page {
     const isReset = !known.size || (view.shown.length && !shown.length);
     view.shown = isReset ? this.firstOfAll() : shown;
     const place = view.shown.indexOf(current);
-    view.current = place < 0 ? Math.max(0, Math.min(view.current, view.shown.length - 1)) : place;
+    if (place >= 0) view.current = place;
     this.rebuild();
   }
 
@@ -101,12 +103,7 @@ class Page {
 
   // The charts of each group.
   groups() {
-    const groups = new Map();
-    for (const chart of this.charts) {
-      if (!groups.has(chart.branch)) groups.set(chart.branch, []);
-      groups.get(chart.branch).push(chart);
-    }
-    return groups;
+    return groupedBy(this.charts, (chart) => chart.branch);
   }
 
   // The charts of a group that are shown when it is opened.
@@ -126,22 +123,25 @@ class Page {
     const { view } = this, others = view.shown.filter((chart) => chart.branch !== branch);
     const isOpen = others.length < view.shown.length;
     view.shown = isOpen ? others : [...others, ...this.firstOf(this.groups().get(branch) ?? [])];
-    view.current = Math.max(0, Math.min(view.current, view.shown.length - 1));
     this.rebuild();
   }
 
   // -- What changed ----------------------------------------------------------------------------
+
+  // Shows these charts, the first one as the current one.
+  show(charts) {
+    Object.assign(this.view, { shown: charts, current: 0 });
+    this.rebuild();
+  }
 
   // Asks what changed in the window, or shows the charts again that were shown before.
   toggleChanges() {
     const { view } = this;
     if (!this.feed) return;
     if (view.changes) {
-      view.shown = view.changes.before ?? this.firstOfAll();
+      const { before } = view.changes;
       view.changes = null;
-      view.current = 0;
-      this.rebuild();
-      return;
+      return this.show(before ?? this.firstOfAll());
     }
     view.changes = { from: view.from, to: view.to, before: view.shown, notes: null, text: 'reading\u2026' };
     this.rebuild();
@@ -152,20 +152,18 @@ class Page {
     const { view, data } = this, notes = new Map();
     const differing = series?.filter(({ verdict }) => verdict === 'higher' || verdict === 'lower');
     for (const row of changes ?? differing) {
-      const title = row.metric + (row.instance === null ? '' : '[' + row.instance + ']');
-      const isOf = (chart) => !chart.base && !chart.source && !chart.parts
-        && (chart.histogram ? row.metric === chart.histogram.name && row.instance === chart.histogram.instance : chart.metric.name === row.metric);
+      // Of histograms that differ, the difference.
+      const isOf = ({ base, source, parts, histogram, metric }) => !source && !parts && !base === !(histogram && series)
+        && (histogram ? row.metric === histogram.name && row.instance === histogram.instance : metric.name === row.metric);
       for (const chart of this.charts.filter(isOf)) {
-        const note = (chart.histogram ? '' : title + ' ') + (changes ? changeText(data, row) : differenceText(row));
+        const note = (chart.histogram ? '' : titleOf(row.metric, row.instance) + ' ') + (changes ? changeText(data, row) : differenceText(row, chart.metric.units));
         notes.set(chart, [...(notes.get(chart) ?? []), note]);
       }
     }
     const count = notes.size + (notes.size === 1 ? ' chart' : ' charts');
     view.changes.text = notes.size ? 'What changed most comes first: ' + count : 'Nothing changed by much';
     view.changes.notes = notes;
-    view.shown = [...notes.keys()].slice(0, MOST_AT_FIRST);
-    view.current = 0;
-    this.rebuild();
+    this.show([...notes.keys()].slice(0, MOST_AT_FIRST));
     byId('charts').scrollTop = 0;
   }
 
@@ -187,12 +185,12 @@ class Page {
         this.headings.set(branch, heading);
       }
       const own = this.figures.filter((figure) => figure.chart.branch === branch);
-      const isSignal = (figure) => Boolean(figure.chart.role);
+      const elements = (isSignal) => own.filter(({ chart }) => Boolean(chart.role) === isSignal).map((figure) => figure.element);
       heading.button.textContent = (own.length ? '\u25be ' : '\u25b8 ') + (branch || 'others');
       heading.button.setAttribute('aria-expanded', own.length > 0);
       heading.count.textContent = own.length + ' of ' + charts.length;
-      setChildren(heading.row, own.filter(isSignal).map((figure) => figure.element));
-      children.push(heading.element, heading.row, ...own.filter((figure) => !isSignal(figure)).map((figure) => figure.element));
+      setChildren(heading.row, elements(true));
+      children.push(heading.element, heading.row, ...elements(false));
     }
     return children;
   }
@@ -257,6 +255,12 @@ class Page {
     view.to = view.from + length;
   }
 
+  // The cursor if it is in the window.
+  get cursor() {
+    const { cursor, from, to } = this.view;
+    return cursor !== null && cursor >= from && cursor <= to ? cursor : null;
+  }
+
   setWindow(from, to) {
     Object.assign(this.view, { from, to });
     this.clamp();
@@ -264,29 +268,21 @@ class Page {
   }
 
   zoom(factor, center) {
-    const { view } = this;
-    const inside = view.cursor !== null && view.cursor >= view.from && view.cursor <= view.to;
-    const at = center ?? (inside ? view.cursor : (view.from + view.to) / 2);
+    const { view } = this, at = center ?? this.cursor ?? (view.from + view.to) / 2;
     this.setWindow(at - (at - view.from) * factor, at + (view.to - at) * factor);
   }
 
   pan(part) {
     const { view } = this, by = (view.to - view.from) * part;
-    const length = view.to - view.from;
-    const from = Math.min(Math.max(0, view.from + by), this.data.span - length);
-    this.setWindow(from, from + length);
+    this.setWindow(view.from + by, view.to + by);
   }
 
   // The cursor at a time, and the window around it if it is not within.
   goTo(at) {
     const { view } = this, length = view.to - view.from;
     view.cursor = Math.min(Math.max(0, at), this.data.span);
-    if (view.cursor < view.from || view.cursor > view.to) {
-      view.from = view.cursor - length / 2;
-      view.to = view.from + length;
-    }
-    this.clamp();
-    this.changed();
+    const from = this.cursor === null ? view.cursor - length / 2 : view.from;
+    this.setWindow(from, from + length);
   }
 
   stepSample(step) {
@@ -302,14 +298,13 @@ class Page {
   toggleDifference() {
     const { view } = this, current = view.shown[view.current];
     if (!current) return;
-    const base = current.base ?? current, place = view.shown.indexOf(base);
-    const differences = this.charts.filter((chart) => chart.base === base);
-    if (differences.some((chart) => view.shown.includes(chart))) {
-      view.shown = view.shown.filter((chart) => !differences.includes(chart));
-    } else {
-      view.shown.splice(place < 0 ? view.current : place + 1, 0, ...differences);
-    }
-    view.current = Math.max(0, view.shown.indexOf(base));
+    const own = current.base ?? current, of = own.parts ?? [own];
+    // A difference of histograms is one of both.
+    const differences = this.charts.filter(({ base, histogram }) => base && of.some((one) => one === base || (histogram && one.histogram === histogram)));
+    const others = view.shown.filter((chart) => !differences.includes(chart));
+    const isShown = others.length < view.shown.length;
+    view.shown = isShown ? others : [...others, ...differences];
+    view.current = view.shown.indexOf(own);
     this.rebuild();
   }
 
@@ -317,7 +312,6 @@ class Page {
     const { view } = this, place = view.shown.indexOf(chart);
     if (place < 0) view.shown.push(chart);
     else view.shown.splice(place, 1);
-    view.current = Math.max(0, Math.min(view.current, view.shown.length - 1));
     if (place < 0) view.current = view.shown.length - 1;
     this.rebuild();
     if (place < 0) this.showCurrent();
@@ -345,7 +339,7 @@ class Page {
   }
 
   rebuild() {
-    const { view } = this, current = view.shown[view.current];
+    const { view } = this, current = view.shown[view.current] ?? view.shown.at(-1);
     const ranked = [...(view.changes?.notes?.keys() ?? []), ...this.charts];
     const places = new Map([...new Set(ranked)].map((chart, place) => [chart, place]));
     byId('changes').setAttribute('aria-pressed', Boolean(view.changes));
@@ -411,14 +405,7 @@ class Page {
       const lines = tile ? figure.linesOf(tile, 0, data.span, pixels, 4) : [];
       this.overview = { key, tile, lines: lines.filter((line) => line.color >= 0) };
     }
-    let low = Infinity, high = -Infinity;
-    for (const { reduced } of this.overview.lines) {
-      for (let x = 0; x < pixels; x++) {
-        if (reduced.low[x] < low) low = reduced.low[x];
-        if (reduced.high[x] > high) high = reduced.high[x];
-      }
-    }
-    const scale = scaleOf(low, high);
+    const scale = scaleOf(...extremesOf(this.overview.lines));
     const box = { left: 0, right: width, top: 4, bottom: height - 14 };
     if (scale) for (const line of this.overview.lines) drawLine(context, box, scale, line, figure.kind);
     context.fillStyle = css('--dim');
@@ -457,12 +444,6 @@ class Page {
     setChildren(byId('list'), [...this.items.values()]);
   }
 
-  showFound() {
-    this.view.shown = this.found().slice(0, MOST_FOUND);
-    this.view.current = 0;
-    this.rebuild();
-  }
-
   // -- Keys and the pointer ------------------------------------------------------------------
 
   press(event) {
@@ -480,7 +461,6 @@ class Page {
       '/': () => { byId('search').focus(); byId('search').select(); },
       j: () => this.openJump(),
       '?': () => this.toggleHelp(),
-      Escape: () => this.close(),
     };
     const inField = /^(INPUT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== 'checkbox';
     if (event.key === 'Escape') {
@@ -527,6 +507,7 @@ class Page {
   }
 
   listenToAll() {
+    const on = (id, kind, act) => byId(id).addEventListener(kind, act);
     addEventListener('keydown', (event) => this.press(event));
     addEventListener('resize', () => this.changed());
     addEventListener('hashchange', () => {
@@ -536,37 +517,38 @@ class Page {
       this.rebuild();
     });
     dark.addEventListener('change', () => this.changed());
-    byId('charts').addEventListener('scroll', () => this.changed());
+    on('charts', 'scroll', () => this.changed());
     const list = byId('list');
     const pick = (item) => item && this.toggle(this.listed[[...list.children].indexOf(item)]);
-    list.addEventListener('click', (event) => pick(event.target.closest('li')));
-    list.addEventListener('keydown', (event) => {
+    on('list', 'click', (event) => pick(event.target.closest('li')));
+    on('list', 'keydown', (event) => {
       if (event.key !== 'Enter' && event.key !== ' ') return;
       event.preventDefault();
       pick(event.target.closest('li'));
     });
-    byId('raw').addEventListener('change', (event) => this.setRaw(event.target.checked));
-    byId('top').addEventListener('change', (event) => {
+    on('raw', 'change', (event) => this.setRaw(event.target.checked));
+    on('top', 'change', (event) => {
       this.view.top = Math.min(50, Math.max(1, Math.round(Number(event.target.value)) || 6));
       event.target.value = this.view.top;
       this.changed();
     });
-    byId('all').addEventListener('click', () => this.setWindow(0, this.data.span));
-    byId('changes').addEventListener('click', () => this.toggleChanges());
-    byId('help-button').addEventListener('click', () => this.toggleHelp());
-    byId('jump').addEventListener('submit', (event) => {
+    on('all', 'click', () => this.setWindow(0, this.data.span));
+    on('changes', 'click', () => this.toggleChanges());
+    on('difference', 'click', () => this.toggleDifference());
+    on('help-button', 'click', () => this.toggleHelp());
+    on('jump', 'submit', (event) => {
       event.preventDefault();
       this.jump();
     });
     const search = byId('search');
-    search.addEventListener('input', () => {
+    on('search', 'input', () => {
       this.view.query = search.value;
       this.fillList();
       this.changed();
     });
-    search.addEventListener('keydown', (event) => {
+    on('search', 'keydown', (event) => {
       if (event.key === 'Enter') {
-        this.showFound();
+        this.show(this.found().slice(0, MOST_FOUND));
         search.blur();
       }
     });
@@ -585,9 +567,15 @@ class Page {
       move(event);
       this.drag(canvas, move);
     });
+    this.zoomWith(canvas, at);
+  }
+
+  // The wheel alone zooms; with shift the charts scroll.
+  zoomWith(canvas, timeAt) {
     canvas.addEventListener('wheel', (event) => {
+      if (event.shiftKey) return;
       event.preventDefault();
-      this.zoom(event.deltaY < 0 ? 0.8 : 1.25, at(event));
+      this.zoom(event.deltaY < 0 ? 0.8 : 1.25, timeAt(event));
     }, { passive: false });
   }
 
@@ -611,42 +599,37 @@ class Page {
   // The pointer in a chart.
   listen(figure) {
     const { canvas } = figure;
-    const timeAt = (x) => {
+    const timeAt = ({ offsetX }) => {
       const box = figure.box(), { from, to } = this.view;
-      return from + ((x - box.left) / (box.right - box.left)) * (to - from);
+      return from + ((offsetX - box.left) / (box.right - box.left)) * (to - from);
     };
     canvas.addEventListener('pointerdown', (event) => {
       if (event.button) return;
       canvas.setPointerCapture(event.pointerId);
       this.view.current = this.figures.indexOf(figure);
-      const start = { ...this.view }, grip = timeAt(event.offsetX);
+      const start = { ...this.view }, grip = timeAt(event);
       if (event.shiftKey) {
         this.drag(canvas, () => {}, (released) => {
-          const other = timeAt(released.offsetX);
-          if (Math.abs(other - grip) > 0) this.setWindow(Math.min(grip, other), Math.max(grip, other));
+          const other = timeAt(released);
+          if (other !== grip) this.setWindow(Math.min(grip, other), Math.max(grip, other));
         });
         return;
       }
       const scale = (start.to - start.from) / Math.max(1, canvas.clientWidth - LEFT - RIGHT);
-      const origin = event.offsetX, length = start.to - start.from;
+      const origin = event.offsetX;
       this.drag(canvas, (moved) => {
-        const from = Math.min(Math.max(0, start.from - (moved.offsetX - origin) * scale), this.data.span - length);
-        this.setWindow(from, from + length);
+        const by = (origin - moved.offsetX) * scale;
+        this.setWindow(start.from + by, start.to + by);
       });
       this.changed();
     });
     canvas.addEventListener('pointermove', (event) => {
       if (event.buttons) return;
-      const at = timeAt(event.offsetX);
+      const at = timeAt(event);
       this.view.cursor = at >= this.view.from && at <= this.view.to ? at : null;
       this.changed();
     });
-    canvas.addEventListener('wheel', (event) => {
-      // The wheel alone zooms; with shift the charts scroll.
-      if (event.shiftKey) return;
-      event.preventDefault();
-      this.zoom(event.deltaY < 0 ? 0.8 : 1.25, timeAt(event.offsetX));
-    }, { passive: false });
+    this.zoomWith(canvas, timeAt);
   }
 }
 
@@ -663,23 +646,26 @@ function windowOf(address, data, isLive) {
   return { from: from === null ? opening : from - data.start, to: to === null ? data.span : to - data.start };
 }
 
+function numberName(kind, quantile, limit) {
+  if (kind === 'share_above') return 'share above ' + limit;
+  return kind === 'quantile' ? 'p' + quantile * 100 : kind;
+}
+
 // What `explain` says of a change.
 function changeText(data, { kind, quantile, units, before, during, begin, end, gradual }) {
   const seconds = (time) => Date.parse(time) / 1000;
-  const name = kind === 'quantile' ? 'p' + quantile * 100 : kind;
   const lasted = seconds(end ?? begin) - seconds(begin);
   // Its ends are known to a column of the chart.
   const rounded = lasted < 10 ? lasted : Math.round(lasted);
   const length = end === null ? ', and goes on' : ' for ' + unitText(rounded, 'sec');
   const verb = (during > before ? ' rose' : ' fell') + (gradual ? ' slowly' : '');
-  return name + verb + ' from ' + unitText(before, units) + ' to ' + unitText(during, units) + ' at ' + timeText(data, seconds(begin), 0) + length;
+  return numberName(kind, quantile) + verb + ' from ' + unitText(before, units) + ' to ' + unitText(during, units) + ' at ' + timeText(data, seconds(begin), 0) + length;
 }
 
 // What `compare` says of a number that differs.
-function differenceText({ statistic, quantile, units, base, new: now, low, high }) {
-  const name = statistic === 'quantile' ? 'p' + quantile * 100 : statistic;
+function differenceText({ statistic, quantile, limit, units, base, new: now, low, high }, valueUnits) {
   const bounds = low === null || high === null ? '' : ', ' + numberText(low) + ' to ' + numberText(high) + ' times';
-  return name + ' ' + unitText(base, units) + ' \u2192 ' + unitText(now, units) + bounds;
+  return numberName(statistic, quantile, unitText(limit, valueUnits)) + ' ' + unitText(base, units) + ' \u2192 ' + unitText(now, units) + bounds;
 }
 
 // Whether a metric is one of an event's program: by the cluster of its PMID, or its name.
@@ -708,7 +694,7 @@ function eventsOf(data, marks, events) {
       isMinor: event.kind === 'grew',
       isWall: BOUNDARIES.includes(event.kind),
       short: prefix(event.side) + event.kind + (event.file === null ? '' : ' ' + event.file),
-      text: prefix(event.side) + details.filter((one) => one !== null && one !== '').join(' '),
+      text: prefix(event.side) + details.filter(Boolean).join(' '),
       isOf: (name, pmid) => isOf(event, name, pmid),
       concerns: (name, pmid) => event.file === null || isOf(event, name, pmid) || sharesNames(event, name),
     });
