@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use pcp_archive::envelope::{Envelope, Grid, Options, Series};
+use pcp_archive::envelope::{Envelope, Grid, Options};
 use pcp_archive::internal::programs::{ProgramEvent, for_each_event};
 use pcp_archive::salvage::Loss;
 use pcp_archive::scan::histogram::HistogramLayout;
@@ -16,8 +16,12 @@ use pcp_archive::{InDom, InstanceId, Metadata, Pmid, Source, Timestamp, Units};
 use super::estimate::{ColumnSums, MAX_GROUPS};
 use super::falls::{Fall, read_falls};
 use super::histogram::{BucketColumns, HistogramColumns};
+use crate::groups::max_series;
 use crate::{Failure, columns};
 
+/// Limit on the cells that are read at once, of 64 bytes each, and the least number of columns.
+const MAX_CELLS: usize = 1 << 17;
+const MIN_COLUMNS: u32 = 60;
 /// The reason of the periods whose records are damaged.
 const DAMAGED: &str = "damaged";
 
@@ -107,17 +111,12 @@ impl ObservedRun {
                 cuts.add_fall(&fall, &grid, options);
             }
         }
-        let envelope;
-        let mut lost = Vec::new();
-        if options.past_damage {
-            (envelope, lost) = Envelope::read_past_damage(selection, grid, Options::default())?;
-        } else {
-            envelope = Envelope::read(selection, grid, Options::default())?;
-        }
-        cuts.add_damage(&lost, &envelope.grid);
-        cuts.add_gaps(selection.source(), &envelope, options)?;
-        let excluded = cuts.finish(&envelope.grid, options);
-        let run = Self::of_envelope(selection, envelope, &cuts.columns);
+        let mut read = ReadColumns::read(selection, &grid, options.past_damage)?;
+        let lost = std::mem::take(&mut read.lost);
+        cuts.add_damage(&lost, &grid);
+        cuts.add_gaps(selection.source(), &read.marks, &grid, options)?;
+        let excluded = cuts.finish(&grid, options);
+        let run = Self::of_columns(selection, read, &cuts.columns);
         Ok(Self { excluded, lost, ..run })
     }
 
@@ -132,25 +131,28 @@ impl ObservedRun {
         window: RangeInclusive<Timestamp>,
         columns: u32,
     ) -> Result<Self, Failure> {
-        let grid = Grid::new(window, columns);
-        let (envelope, lost) = Envelope::read_past_damage(selection, grid, Options::default())?;
-        let run = Self::of_envelope(selection, envelope, &[]);
-        Ok(Self { lost, ..run })
+        let mut read = ReadColumns::read(selection, &Grid::new(window, columns), true)?;
+        let lost = std::mem::take(&mut read.lost);
+        Ok(Self { lost, ..Self::of_columns(selection, read, &[]) })
     }
 
-    /// Assigns the series of an envelope, without the columns that are cut out of each metric.
-    fn of_envelope(
+    /// Assigns series to metrics, without the columns that are cut out of each metric.
+    fn of_columns(
         selection: &Selection<'_>,
-        envelope: Envelope,
+        read: ReadColumns,
         cuts: &[Vec<RangeInclusive<u32>>],
     ) -> Self {
         let mut run = Self::default();
         let mut reader = SeriesReader::new(selection);
-        // A series is dropped when it was added: both forms of all would be twice the memory.
-        for series in envelope.series {
-            let columns = envelope.grid.columns();
-            let parts = parts(&series, columns, cuts.get(series.metric).map_or(&[], Vec::as_slice));
-            reader.add(&mut run, &series, parts);
+        for ((metric, instance), (is_rate, mut parts)) in read.series {
+            for cut in cuts.get(metric).into_iter().flatten() {
+                for column in cut.clone() {
+                    if let Some(part) = parts.get_mut(column as usize) {
+                        *part = ColumnSums::default();
+                    }
+                }
+            }
+            reader.add(&mut run, (metric, instance), is_rate, parts);
         }
         run.histograms.values_mut().for_each(|histogram| histogram.columns.sort());
         run
@@ -184,20 +186,93 @@ pub(crate) fn series_names(selection: &Selection<'_>) -> BTreeSet<SeriesName> {
     names
 }
 
-/// Returns the sums of each column that is not cut out.
-fn parts(series: &Series, columns: u32, cuts: &[RangeInclusive<u32>]) -> Vec<ColumnSums> {
-    let mut parts = vec![ColumnSums::default(); columns as usize];
-    for (column, cell) in series.cells() {
-        if cuts.iter().any(|cut| cut.contains(&column)) {
-            continue;
+/// The place of a metric in the selection, and an instance.
+type SeriesPlace = (usize, Option<InstanceId>);
+
+/// What an archive has in each column of a grid.
+#[derive(Debug, Default, PartialEq)]
+struct ReadColumns {
+    /// Whether values are rates, and the sums of all columns.
+    series: BTreeMap<SeriesPlace, (bool, Vec<ColumnSums>)>,
+    marks: Vec<Timestamp>,
+    lost: Vec<Loss>,
+}
+
+impl ReadColumns {
+    /// Reads a grid in slices, one after the other: a slice takes several times the memory of its
+    /// sums.
+    fn read(selection: &Selection<'_>, grid: &Grid, past_damage: bool) -> Result<Self, Failure> {
+        let cells = max_series(selection).saturating_mul(grid.columns() as usize);
+        let most = (grid.columns() / MIN_COLUMNS).max(1) as usize;
+        let slices = cells.div_ceil(MAX_CELLS).clamp(1, most);
+        Self::read_slices(selection, grid, slices as u32, past_damage)
+    }
+
+    fn read_slices(
+        selection: &Selection<'_>,
+        grid: &Grid,
+        slices: u32,
+        past_damage: bool,
+    ) -> Result<Self, Failure> {
+        let mut read = Self::default();
+        for slice in 0..slices {
+            let first = slice * grid.columns() / slices;
+            let end = (slice + 1) * grid.columns() / slices;
+            let Some(part) = grid.part(first..end) else {
+                return Self::read_whole(selection, grid, past_damage);
+            };
+            let envelope = if past_damage {
+                let (envelope, lost) =
+                    Envelope::read_past_damage(selection, part, Options::default())?;
+                if !lost.is_empty() {
+                    // Damage between two slices would be found in both.
+                    return Self::read_whole(selection, grid, past_damage);
+                }
+                envelope
+            } else {
+                Envelope::read(selection, part, Options::default())?
+            };
+            read.add(envelope, first, grid.columns());
         }
-        if let Some(part) = parts.get_mut(column as usize) {
-            let denominator = cell.weight();
-            let numerator = cell.mean() * denominator;
-            *part = ColumnSums { numerator, denominator, observations: cell.count };
+        Ok(read)
+    }
+
+    fn read_whole(
+        selection: &Selection<'_>,
+        grid: &Grid,
+        past_damage: bool,
+    ) -> Result<Self, Failure> {
+        let mut read = Self::default();
+        let envelope = if past_damage {
+            let (envelope, lost) =
+                Envelope::read_past_damage(selection, grid.clone(), Options::default())?;
+            read.lost = lost;
+            envelope
+        } else {
+            Envelope::read(selection, grid.clone(), Options::default())?
+        };
+        read.add(envelope, 0, grid.columns());
+        Ok(read)
+    }
+
+    /// Adds an envelope whose first column is this one of all.
+    fn add(&mut self, envelope: Envelope, first: u32, columns: u32) {
+        self.marks.extend(envelope.marks);
+        // A series is dropped when it was added: both forms of all would be twice the memory.
+        for series in envelope.series {
+            let (_, parts) = self
+                .series
+                .entry((series.metric, series.instance))
+                .or_insert_with(|| (series.is_rate, vec![ColumnSums::default(); columns as usize]));
+            for (column, cell) in series.cells() {
+                if let Some(part) = parts.get_mut((first + column) as usize) {
+                    let denominator = cell.weight();
+                    let numerator = cell.mean() * denominator;
+                    *part = ColumnSums { numerator, denominator, observations: cell.count };
+                }
+            }
         }
     }
-    parts
 }
 
 /// Assigns series to plain metrics and histograms.
@@ -226,10 +301,16 @@ impl<'s, 'a> SeriesReader<'s, 'a> {
         Self { selection, layouts, buckets_of_sums, names: HashMap::new() }
     }
 
-    fn add(&mut self, run: &mut ObservedRun, series: &Series, parts: Vec<ColumnSums>) {
-        let Some(metric) = self.selection.metrics().get(series.metric) else { return };
+    fn add(
+        &mut self,
+        run: &mut ObservedRun,
+        (place, instance): SeriesPlace,
+        is_rate: bool,
+        parts: Vec<ColumnSums>,
+    ) {
+        let Some(metric) = self.selection.metrics().get(place) else { return };
         if let Some(&buckets) = self.buckets_of_sums.get(&metric.desc.pmid) {
-            if let Some(histogram) = self.histogram(run, buckets, series.instance) {
+            if let Some(histogram) = self.histogram(run, buckets, instance) {
                 histogram.observe(&parts);
                 // The rate of a time has no unit, so its growth is in seconds.
                 let conversion = Units::seconds().conversion_to(metric.desc.units);
@@ -238,10 +319,10 @@ impl<'s, 'a> SeriesReader<'s, 'a> {
             }
             return;
         }
-        if let Some(layout) = self.layouts.get(&series.metric) {
-            let bucket = series.instance.and_then(|instance| layout.bucket(instance));
+        if let Some(layout) = self.layouts.get(&place) {
+            let bucket = instance.and_then(|instance| layout.bucket(instance));
             if let Some(bucket) = bucket
-                && let Some(histogram) = self.histogram(run, series.metric, bucket.histogram)
+                && let Some(histogram) = self.histogram(run, place, bucket.histogram)
             {
                 histogram.observe(&parts);
                 histogram.buckets.push(BucketColumns {
@@ -252,9 +333,9 @@ impl<'s, 'a> SeriesReader<'s, 'a> {
             }
             return;
         }
-        let units = if series.is_rate { metric.rate_units() } else { metric.desc.units };
-        let instance = self.instance_name(metric.desc.indom, series.instance);
-        let columns = SeriesColumns { is_rate: series.is_rate, units, parts };
+        let units = if is_rate { metric.rate_units() } else { metric.desc.units };
+        let instance = self.instance_name(metric.desc.indom, instance);
+        let columns = SeriesColumns { is_rate, units, parts };
         run.series.insert((metric.name.clone(), instance), columns);
     }
 
@@ -455,11 +536,12 @@ impl Cuts {
     fn add_gaps(
         &mut self,
         source: Source<'_>,
-        envelope: &Envelope,
+        marks: &[Timestamp],
+        grid: &Grid,
         options: RunOptions,
     ) -> Result<(), Failure> {
-        let window_end = *envelope.grid.window().end();
-        for mark in &envelope.marks {
+        let window_end = *grid.window().end();
+        for mark in marks {
             let is_damage = self.excluded.iter().any(|excluded| {
                 excluded.reason == DAMAGED && (excluded.begin..=excluded.end).contains(mark)
             });
@@ -513,6 +595,47 @@ mod tests {
         array.parameter(parameter(1003), Value::String(b"web")).unwrap();
         array.parameter(parameter(1009), Value::U32(CLUSTER)).unwrap();
         array.finish()
+    }
+
+    #[test]
+    fn slices_have_the_same_columns_as_the_whole() {
+        let rows = (0..200).map(|second: u32| {
+            let mut cells = vec![("load", Cell::from(second * second % 17))];
+            // In none of the slices, in few, and across their borders.
+            if second % 7 != 3 && !(90..130).contains(&second) {
+                let since = if second < 61 { 0 } else { 61 };
+                cells.push(("sold[a]", (11 * (second - since)).into()));
+            }
+            if second > 120 && second.is_multiple_of(31) {
+                cells.push(("sold[b]", (5 * second).into()));
+            }
+            (f64::from(second) + 0.37, cells)
+        });
+        let archive = Builder::new()
+            .metric("load", "u32 instant")
+            .metric("sold", "u32 counter count")
+            .instances("sold", ["a", "b"])
+            .rows(rows)
+            .finish();
+        let archive = Archive::open(archive.base()).unwrap();
+        let mut selection = Selection::new(&archive);
+        selection.select("");
+        let grid = Grid::new(at(0)..=at(199.5), 77);
+        let whole = ReadColumns::read_whole(&selection, &grid, true).unwrap();
+        assert_eq!(whole.series.len(), 3);
+        for slices in [1, 2, 5, 77] {
+            let read = ReadColumns::read_slices(&selection, &grid, slices, true).unwrap();
+            assert_eq!(read.marks, whole.marks);
+            assert!(read.series.keys().eq(whole.series.keys()));
+            let found = read.series.values().flat_map(|(_, parts)| parts);
+            let expected = whole.series.values().flat_map(|(_, parts)| parts);
+            for (found, expected) in found.zip(expected) {
+                let is_near = (found.numerator - expected.numerator).abs() < 1e-6
+                    && (found.denominator - expected.denominator).abs() < 1e-6;
+                let is_same = is_near && found.observations == expected.observations;
+                assert!(is_same, "{slices} slices: {found:?}, {expected:?}");
+            }
+        }
     }
 
     #[test]

@@ -49,6 +49,35 @@ impl Grid {
         (exists && is_narrow).then_some(Self { start, end, span, columns })
     }
 
+    /// Returns the grid of some of the columns alone; `None` if it does not have them, or if they are
+    /// shorter than a nanosecond.
+    ///
+    /// ```
+    /// use pcp_archive::Timestamp;
+    /// use pcp_archive::envelope::Grid;
+    ///
+    /// let at = |second| Timestamp::from_nanos(second * 1_000_000_000);
+    /// let grid = Grid::new(at(0)..=at(60), 6);
+    /// let part = grid.part(2..4).unwrap();
+    /// assert_eq!(*part.window().start(), at(20));
+    /// assert_eq!(part.column_of(at(30)), Some(1));
+    /// assert_eq!(part.column_of(at(40)), None);
+    /// ```
+    pub fn part(&self, columns: Range<u32>) -> Option<Self> {
+        if columns.is_empty() || columns.end > self.columns || self.width() == 0 {
+            return None;
+        }
+        let count = columns.end - columns.start;
+        let first = self.begin_of(columns.start);
+        let start = Timestamp::from_nanos(self.start.as_nanos().saturating_add(first));
+        if columns.end == self.columns {
+            return Some(Self { start, end: self.end, span: self.span - first, columns: count });
+        }
+        let span = self.begin_of(columns.end) - first;
+        let end = start.as_nanos().saturating_add(span - 1);
+        Some(Self { start, end: Timestamp::from_nanos(end), span, columns: count })
+    }
+
     /// Returns the first and the last time of the window.
     pub const fn window(&self) -> RangeInclusive<Timestamp> {
         self.start..=self.end
