@@ -34,9 +34,8 @@ use std::io::ErrorKind;
 use std::mem;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-#[cfg(feature = "compression")]
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub use archive_records::TornTail;
@@ -102,6 +101,8 @@ pub struct Archive {
     server: OnceLock<Option<ServerIdentity>>,
     /// From the last records, once it was asked for.
     last_interval: OnceLock<Option<Duration>>,
+    /// Is set once reading is to end.
+    is_cancelled: Arc<AtomicBool>,
     /// Held so that blocks stay in memory from one question to the next.
     #[cfg(feature = "compression")]
     _blocks: Arc<BlockCache>,
@@ -241,6 +242,7 @@ impl Archive {
             bad_metadata,
             server: OnceLock::new(),
             last_interval: OnceLock::new(),
+            is_cancelled: Arc::default(),
             #[cfg(feature = "compression")]
             _blocks: BlockCache::shared(),
         };
@@ -297,6 +299,20 @@ impl Archive {
     pub fn hold_volumes(&mut self) -> Result<()> {
         for volume in &mut self.volumes {
             volume.hold(&self.base)?;
+        }
+        Ok(())
+    }
+
+    /// Ends reading once a flag is set: all readers of records then fail with [`Error::Io`] of the
+    /// kind [`ErrorKind::Interrupted`].
+    pub fn cancel_reading_by(&mut self, flag: &Arc<AtomicBool>) {
+        self.is_cancelled = Arc::clone(flag);
+    }
+
+    fn check_not_cancelled(&self) -> Result<()> {
+        if self.is_cancelled.load(Ordering::Relaxed) {
+            let cancelled = std::io::Error::new(ErrorKind::Interrupted, "cancelled");
+            return Err(io_error("read", &self.base)(cancelled));
         }
         Ok(())
     }

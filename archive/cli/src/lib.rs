@@ -12,6 +12,7 @@
 //! | `time` | times, windows and time zones on the command line and as text |
 //! | `selection` | metrics and instances by name; warnings about missing ones |
 //! | `completions` | completion scripts of shells |
+//! | `cancellation` | ends the reading of a command whose answer nobody wants |
 //! | `columns` | the columns of a report: one for each metric and instance |
 //! | `comparison` | what differs between runs, and how certain that is |
 //! | `explanation` | what changed in a window, when, and what moved together |
@@ -36,6 +37,7 @@
     warn(clippy::big_endian_bytes, clippy::little_endian_bytes, clippy::host_endian_bytes)
 )]
 
+mod cancellation;
 mod columns;
 mod commands;
 mod comparison;

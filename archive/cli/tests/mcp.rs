@@ -209,7 +209,6 @@ fn requests_before_the_end_of_the_input_are_answered() {
     }
 }
 
-/// The assistant is a script: it knows the instructions and no name.
 #[test]
 fn cancelled_request_has_no_response() {
     let (_directory, base) = incident::jobs();
@@ -231,6 +230,7 @@ fn cancelled_request_has_no_response() {
     assert_eq!(server.end(), Some(0));
 }
 
+/// The assistant is a script: it knows the instructions and no name.
 #[test]
 fn an_assistant_finds_the_cause_of_an_incident() {
     let (_directory, base) = incident::jobs();

@@ -137,6 +137,7 @@ impl<'a> ArchiveRecords<'a> {
         count: usize,
         is_over: impl Fn(Timestamp) -> bool,
     ) -> Result<Option<RecordRun<'_>>> {
+        self.archive.check_not_cancelled()?;
         if excerpt.version != self.archive.version() {
             return Ok(None);
         }
@@ -190,6 +191,7 @@ impl<'a> ArchiveRecords<'a> {
     /// Brings the record after the position into the window; `None` after the
     /// last complete one.
     pub(super) fn load_next(&mut self) -> Result<Option<LoadedRecord>> {
+        self.archive.check_not_cancelled()?;
         loop {
             let Position { volume, offset } = self.position;
             self.open(volume)?;
@@ -214,6 +216,7 @@ impl<'a> ArchiveRecords<'a> {
     /// Brings the record before the position into the window; `None` at the
     /// start.
     pub(super) fn load_previous(&mut self) -> Result<Option<LoadedRecord>> {
+        self.archive.check_not_cancelled()?;
         let floor = self.archive.version().label_size();
         loop {
             let Position { volume, offset } = self.position;

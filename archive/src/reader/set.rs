@@ -1,6 +1,8 @@
 //! Several archives of one host as one timeline.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::merge::{MergedMetadata, merge};
 use crate::files::{LISTINGS, parallel};
@@ -79,6 +81,11 @@ impl ArchiveSet {
             archive.hold_volumes()?;
             Ok(archive)
         })
+    }
+
+    /// Ends reading once a flag is set, as [`Archive::cancel_reading_by`].
+    pub fn cancel_reading_by(&mut self, flag: &Arc<AtomicBool>) {
+        self.archives.iter_mut().for_each(|archive| archive.cancel_reading_by(flag));
     }
 
     /// Archives that were removed after they had been listed are left out, unless reduced ones have

@@ -14,8 +14,8 @@
 //! | `programs` | the answer of the tool that is no subcommand |
 //! | `answers` | runs a tool, and marks what it prints as data |
 //!
-//! Requests are answered one after another: a command uses all processors. Those that wait can be
-//! cancelled.
+//! Requests are answered one after another: a command uses all processors. A client can cancel those
+//! that wait, and the one that is being answered.
 
 mod answers;
 mod lines;
@@ -30,9 +30,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use crate::Failure;
 use crate::options::{ArchiveArgument, Parts};
 use crate::text::shown;
+use crate::{Failure, cancellation};
 use requests::{Message, Requests};
 
 /// What an assistant should know before its first question.
@@ -89,7 +89,11 @@ impl Arguments {
         let requests = Requests::read(BufReader::new(io::stdin())).map_err(failed)?;
         while let Some(message) = requests.next().map_err(failed)? {
             let response = match &message {
-                Message::Text { line, .. } => protocol::respond(&archives, line),
+                Message::Text { line, is_cancelled, .. } => {
+                    cancellation::with_flag(is_cancelled.clone(), || {
+                        protocol::respond(&archives, line)
+                    })
+                }
                 Message::TooLong => Some(protocol::too_long()),
             };
             if let Message::Text { id: Some(id), .. } = &message

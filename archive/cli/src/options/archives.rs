@@ -10,9 +10,9 @@ use pcp_archive::{Archive, ArchiveSet, Error, Result};
 use pcp_types::names::selects;
 use serde::Serialize;
 
-use crate::Failure;
 use crate::left_out::check_whole;
 use crate::text::{Output, shown_path, warn};
+use crate::{Failure, cancellation};
 
 /// Limit on the findings of a kind that are reported one by one, such as bad entries of an index.
 const MAX_WARNINGS: usize = 10;
@@ -54,7 +54,8 @@ impl ArchiveArgument {
     ///
     /// Those of [`ArchiveSet::open_held`].
     pub(crate) fn open(&self, asked: &[String]) -> Result<ArchiveSet, Failure> {
-        let set = ArchiveSet::open_held(&self.paths()?)?;
+        let mut set = ArchiveSet::open_held(&self.paths()?)?;
+        set.cancel_reading_by(&cancellation::flag());
         warn_of_unused(&set);
         warn_of_contradictions(&set, asked);
         Ok(set)

@@ -1,7 +1,10 @@
 //! Random walks through random archives, compared with a plain list of their
 //! records.
 
+use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -267,4 +270,23 @@ proptest! {
         let of_first = write(alone.path(), &lives[..1]);
         assert_walk(Source::from(&first), &of_first, &walk);
     }
+}
+
+#[test]
+fn reading_ends_in_both_directions_once_it_is_cancelled() {
+    let archive = test_archives::Builder::new()
+        .metric("load", "u32 instant")
+        .rows((0..9).map(|second| (second, [("load", second)])))
+        .finish();
+    let mut set = ArchiveSet::open([archive.base()]).unwrap();
+    let flag = Arc::new(AtomicBool::new(false));
+    set.cancel_reading_by(&flag);
+    let mut records = Source::from(&set).records().unwrap();
+    assert!(records.next().unwrap().is_some());
+    flag.store(true, Ordering::Relaxed);
+    let cancelled = |error: Error| matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::Interrupted);
+    assert!(cancelled(records.next().unwrap_err()));
+    assert!(cancelled(records.previous().unwrap_err()));
+    flag.store(false, Ordering::Relaxed);
+    assert!(records.next().unwrap().is_some());
 }

@@ -15,9 +15,9 @@ use serde_json::{Map, Value, json};
 
 use super::tools::{Call, Tool};
 use super::{Archives, programs};
-use crate::Failure;
 use crate::commands::{compare, events, explain, metrics, plot, report, summary};
 use crate::text::{Output, Printed, capture, shown, warn};
+use crate::{Failure, cancellation};
 
 /// Limit on the bytes of what a command prints in an answer: some ten thousand tokens.
 const MAX_TEXT: usize = 30_000;
@@ -82,10 +82,12 @@ fn has_no_line(printed: &Printed) -> bool {
     printed.is_cut && !printed.text.contains(&b'\n')
 }
 
-/// Runs a call on a thread of its own, so that a defect ends this call alone.
+/// Runs a call on a thread of its own, so that a defect ends this call alone. It ends once the flag of
+/// this thread is set.
 fn run(outcome: &(impl Fn() -> Outcome + Sync)) -> (Printed, Outcome) {
     let ended = thread::scope(|scope| {
-        let command = || capture(MAX_TEXT, outcome);
+        let flag = cancellation::flag();
+        let command = || cancellation::with_flag(flag, || capture(MAX_TEXT, outcome));
         let thread = thread::Builder::new().name("call".to_owned());
         let started = thread.spawn_scoped(scope, command);
         started.map(thread::ScopedJoinHandle::join)
@@ -202,7 +204,13 @@ fn head(text: &str, is_cut: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use test_archives::Builder;
+
     use super::*;
+    use crate::options::ArchiveArgument;
 
     fn text(result: &Value) -> &str {
         result["content"][0]["text"].as_str().unwrap()
@@ -219,6 +227,24 @@ mod tests {
         assert_eq!(failed["isError"], true);
         assert!(text(&failed).contains("internal error"), "{failed}");
         assert_eq!(result(|| Ok(None))["isError"], false);
+    }
+
+    #[test]
+    fn a_command_reads_no_further_once_it_is_cancelled() {
+        let archive = Builder::new()
+            .metric("acme.orders", "u64 counter count")
+            .rows((0..100).map(|second| (second, [("acme.orders", second)])))
+            .finish();
+        let archives = Archives(vec![(String::new(), ArchiveArgument::new(archive.base()))]);
+        let arguments = json!({ "name": "report", "arguments": { "metrics": ["acme"] } });
+        let asked = |is_cancelled| {
+            let flag = Arc::new(AtomicBool::new(is_cancelled));
+            cancellation::with_flag(flag, || call(&archives, arguments.as_object().unwrap()))
+        };
+        assert_eq!(asked(false).unwrap()["isError"], false);
+        let cancelled = asked(true).unwrap();
+        assert_eq!(cancelled["isError"], true);
+        assert!(text(&cancelled).ends_with(": read: cancelled\n"), "{cancelled}");
     }
 
     #[test]

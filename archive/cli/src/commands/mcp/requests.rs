@@ -1,12 +1,13 @@
 //! Requests in their order, without those that the client cancels while they wait.
 //!
 //! A thread reads ahead of the answers, so that a cancellation is seen before the turn of its
-//! request. A request that is being answered runs to its end, and its response is dropped, as the
-//! protocol permits: a client takes none for what it has cancelled.
+//! request. A request that is being answered reads no further, and its response is dropped, as the
+//! protocol requires: a client takes none for what it has cancelled.
 //!
 //! **Source**: <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>.
 
 use std::io::{self, BufRead};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,6 +15,7 @@ use std::thread;
 use serde_json::Value;
 
 use super::lines::{Line, Lines};
+use crate::cancellation::CancelFlag;
 
 /// Limit on the messages that are read ahead.
 const MAX_WAITING: usize = 8;
@@ -23,7 +25,7 @@ const CANCELLED: &str = "notifications/cancelled";
 /// A message that is to be answered.
 #[derive(Debug)]
 pub(super) enum Message {
-    Text { line: Vec<u8>, id: Option<Value> },
+    Text { line: Vec<u8>, id: Option<Value>, is_cancelled: CancelFlag },
     TooLong,
 }
 
@@ -41,7 +43,7 @@ struct OpenRequests(Arc<Mutex<Vec<OpenRequest>>>);
 #[derive(Debug)]
 struct OpenRequest {
     id: Value,
-    is_cancelled: bool,
+    is_cancelled: CancelFlag,
 }
 
 impl Requests {
@@ -88,24 +90,28 @@ impl OpenRequests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, id: Value) {
-        self.requests().push(OpenRequest { id, is_cancelled: false });
+    fn open(&self, id: Value) -> CancelFlag {
+        let is_cancelled = CancelFlag::default();
+        self.requests().push(OpenRequest { id, is_cancelled: Arc::clone(&is_cancelled) });
+        is_cancelled
     }
 
     fn cancel(&self, id: &Value) {
-        if let Some(open) = self.requests().iter_mut().find(|open| open.id == *id) {
-            open.is_cancelled = true;
+        if let Some(open) = self.requests().iter().find(|open| open.id == *id) {
+            open.is_cancelled.store(true, Ordering::Relaxed);
         }
     }
 
     fn is_cancelled(&self, id: &Value) -> bool {
-        self.requests().iter().any(|open| open.id == *id && open.is_cancelled)
+        let is_it =
+            |open: &OpenRequest| open.id == *id && open.is_cancelled.load(Ordering::Relaxed);
+        self.requests().iter().any(is_it)
     }
 
     fn close(&self, id: &Value) -> bool {
         let mut requests = self.requests();
         let Some(place) = requests.iter().position(|open| open.id == *id) else { return false };
-        requests.remove(place).is_cancelled
+        requests.remove(place).is_cancelled.load(Ordering::Relaxed)
     }
 }
 
@@ -144,10 +150,8 @@ fn read_message(line: &[u8], open: &OpenRequests) -> Option<Message> {
         }
         return None;
     }
-    if let Some(id) = &id {
-        open.open(id.clone());
-    }
-    Some(Message::Text { line: line.to_owned(), id })
+    let is_cancelled = id.clone().map(|id| open.open(id)).unwrap_or_default();
+    Some(Message::Text { line: line.to_owned(), id, is_cancelled })
 }
 
 #[cfg(test)]
@@ -193,8 +197,12 @@ mod tests {
     #[test]
     fn request_that_is_cancelled_while_it_runs_is_known_to_be() {
         let requests = read_all(&[json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})]);
-        requests.next().unwrap();
+        let Some(Message::Text { is_cancelled, .. }) = requests.next().unwrap() else {
+            panic!("no request");
+        };
+        assert!(!is_cancelled.load(Ordering::Relaxed));
         requests.open.cancel(&json!(1));
+        assert!(is_cancelled.load(Ordering::Relaxed));
         assert!(requests.close(&json!(1)));
         assert!(!requests.close(&json!(1)));
     }
