@@ -50,6 +50,9 @@ pub(crate) fn summarize(base: &Path, prefix: &str, charts: &[&str]) -> pcp_archi
         metrics.push(shown);
     }
     metrics.sort_by_key(MetricLines::rank);
+    for metric in &mut metrics {
+        metric.lines.sort_by(|one, other| one.instance.cmp(&other.instance));
+    }
 
     let mut text = String::new();
     let seconds = end.seconds_since(start);
@@ -139,7 +142,10 @@ impl MetricLines {
         Self { name, units, rate_units, quantile_units: None, lines: Vec::new() }
     }
 
-    fn rank(&self) -> (Rank, String) {
+    /// Returns the order of metrics: by program, the kind and the name.
+    fn rank(&self) -> (String, Rank, String) {
+        // Names begin with that of the program: `mmv.shop.requests`.
+        let program = self.name.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
         let has = |is: fn(&Line) -> bool| self.lines.iter().any(is);
         let rank = if self.quantile_units.is_some() {
             Rank::Histogram
@@ -150,7 +156,7 @@ impl MetricLines {
         } else {
             Rank::Text
         };
-        (rank, self.name.clone())
+        (program, rank, self.name.clone())
     }
 
     /// Chooses the units for the last values, the rates and the quantiles.
@@ -409,6 +415,18 @@ mod tests {
         assert_eq!(text, expected.concat());
         let gauges: String = table(&metrics[1..], "mmv.web").rows(None).collect();
         assert_eq!(gauges, "       Last  Unit\nqueue     7  count\n");
+    }
+
+    #[test]
+    fn metrics_are_grouped_by_program_and_kind() {
+        let mut metrics = [
+            metric("mmv.web.queue", Units::NONE, &[("", 7.0, None)]),
+            metric("mmv.mail.depth", Units::NONE, &[("", 7.0, None)]),
+            metric("mmv.web.sent", Units::bytes(), &[("", 7.0, Some(1.0))]),
+        ];
+        metrics.sort_by_key(MetricLines::rank);
+        let names = metrics.each_ref().map(|metric| metric.name.as_str());
+        assert_eq!(names, ["mmv.mail.depth", "mmv.web.sent", "mmv.web.queue"]);
     }
 
     #[test]
