@@ -19,12 +19,12 @@ class Feed {
   }
 
   async begin() {
-    const { now, header } = await (await this.ask('header', {})).json();
+    const { now, header, moved } = await (await this.ask('header', {})).json();
     this.generation = now.generation;
     const data = this.prepared(header, now.end);
     // Charts keep their places afterwards.
     const shown = windowOf(new URLSearchParams(location.hash.slice(1)), data, true);
-    data.movements = await this.ask('movements', shown).then((answer) => answer.json()).catch(() => ({}));
+    data.movements = (!location.hash && moved) || await this.ask('movements', shown).then((one) => one.json()).catch(() => null);
     this.page = new Page(data, this);
     globalThis.page = this.page;
     this.problem = now.problem;

@@ -61,7 +61,10 @@ pub(super) fn answer(archives: &Archives, question: &Question, go_on: GoOn<'_>) 
         Question::Page | Question::Header => {
             let now = text(&archives.look())?;
             let header = &archives.opened().header;
-            Ok(Some(Body::Json(format!("{{\"now\":{now},\"header\":{header}}}"))))
+            let moved = request.known_movements();
+            let moved = moved.as_deref().unwrap_or("null");
+            let text = format!("{{\"now\":{now},\"moved\":{moved},\"header\":{header}}}");
+            Ok(Some(Body::Json(text)))
         }
         Question::Now => json(&archives.look()),
         Question::Columns { metrics, span, columns, raw } => {
@@ -189,6 +192,14 @@ impl<'r> Request<'r> {
             all.extend(found);
         }
         json(&all)
+    }
+
+    /// Returns what moves in the window that a page shows first, which spares it a question; `None` if
+    /// that is not known, or being computed.
+    fn known_movements(&self) -> Option<String> {
+        let known = self.archives.movements.try_lock().ok()?;
+        let (window, found) = known.as_ref()?;
+        is_almost(*window, self.archives.opening()).then(|| found.clone())
     }
 
     /// Returns what moves in a window, or in one that differs little from it, if that is known.
@@ -410,6 +421,17 @@ mod tests {
         };
         assert!(asked(9.0) && asked(9.1), "almost the same window");
         assert!(!asked(5.0), "another window");
+        let Ok(Some(Body::Json(header))) = answer(&archives, &Question::Header, &|| false) else {
+            panic!("no header");
+        };
+        assert!(header.contains(r#""moved":{"programs":{"a":"#), "{header}");
+        assert!(!asked(5.0), "another window");
+        let question = Question::Movements { span: Span { from: 0.0, to: 5.0 } };
+        answer(&archives, &question, &|| true).unwrap();
+        let Ok(Some(Body::Json(header))) = answer(&archives, &Question::Header, &|| true) else {
+            panic!("no header");
+        };
+        assert!(header.contains("\"moved\":null"), "of another window: {header}");
     }
 
     #[test]
