@@ -28,7 +28,7 @@ use crate::Failure;
 use crate::comparison::{ColumnSums, ObservedRun, RunHistogram};
 use crate::explanation::fill_before_appearance;
 use crate::groups::max_series;
-use crate::order::{branch, is_error, is_unnamed_machinery};
+use crate::order::{MovedSeries, branch, is_error, is_unnamed_machinery};
 
 /// The most columns of all series together, about 100 bytes each.
 const MAX_CELLS: usize = 1 << 19;
@@ -36,6 +36,9 @@ const MAX_CELLS: usize = 1 << 19;
 const MAX_SERIES: usize = 1 << 15;
 /// The least movement: of a value that is half as high again as usual.
 const MIN_MOVEMENT: f64 = 0.2;
+/// The movement from which a metric comes before the others of its program: of a value that is three
+/// times as high as usual.
+const FAR: f64 = 0.5;
 /// The fewest values from which a usual level is derived.
 const MIN_VALUES: usize = 8;
 /// Observations per column from which a single column is not treated as an isolated peak.
@@ -77,6 +80,8 @@ pub(crate) struct Movement {
     /// Of a histogram.
     instance: Option<Arc<str>>,
     size: f64,
+    #[serde(skip)]
+    is_level: bool,
 }
 
 impl Movements {
@@ -146,20 +151,21 @@ impl Movements {
             return;
         }
         programs.entry(branch(name).to_owned()).or_default().add(signal, size);
-        self.metrics.push(Movement { name: name.to_owned(), instance, size });
+        let is_level = matches!(signal, Signal::Level);
+        self.metrics.push(Movement { name: name.to_owned(), instance, size, is_level });
     }
 }
 
-/// Returns the programs of some metrics that move, the one that moves most first; none if there is
-/// one program alone, or the records cannot be read, which whoever shows their values says.
-pub(crate) fn moving_programs(
+/// Returns what moves of some metrics; nothing if there is one program alone, or the records cannot be
+/// read, which whoever shows their values says.
+pub(crate) fn moved_series(
     source: Source<'_>,
     metrics: &[SelectedMetric],
     window: (Timestamp, Timestamp),
-) -> Vec<String> {
+) -> MovedSeries {
     let programs: HashSet<&str> = metrics.iter().map(|metric| branch(&metric.name)).collect();
     if programs.len() < 2 {
-        return Vec::new();
+        return MovedSeries::default();
     }
     let mut selection = Selection::new(source);
     for metric in metrics {
@@ -168,7 +174,9 @@ pub(crate) fn moving_programs(
     let movements = Movements::read(selection, window, MovementLimits::TABLE).unwrap_or_default();
     let mut programs: Vec<(String, f64)> = movements.programs.into_iter().collect();
     programs.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    programs.into_iter().map(|(name, _)| name).collect()
+    let programs = programs.into_iter().map(|(name, _)| name).collect();
+    let far = movements.metrics.into_iter().filter(|one| !one.is_level && one.size >= FAR);
+    MovedSeries { programs, metrics: far.map(|one| one.name).collect() }
 }
 
 /// What a metric says of its program.

@@ -5,6 +5,7 @@
 //! | by | first to last |
 //! |---|---|
 //! | branch | MMV programs, other metrics, the agent, pmcd; programs that [moved](crate::movement) most first, others by name |
+//! | movement | histograms and rates that [moved](crate::movement) far, then the others |
 //! | kind | histograms, counters, other numbers, constants and values that are no numbers |
 //! | error | names with "error" or "fail" and metrics labelled `code="5.."`, then the others |
 //! | name | numbers in names by their value |
@@ -39,6 +40,7 @@ pub(crate) struct MetricRank {
     /// The place among the programs that moved; of others the number of these.
     program: usize,
     branch: NaturalName,
+    is_usual: bool,
     kind: Kind,
     error: ErrorRank,
     name: NaturalName,
@@ -86,7 +88,7 @@ impl MetricRank {
     /// Returns the rank of a metric of an archive, or of one that is derived from a histogram. The
     /// numbers of one histogram (rate, quantiles) have the same rank: a stable sort keeps their
     /// order.
-    fn new(metadata: &Metadata, metric: &SelectedMetric, programs: &[String]) -> Self {
+    fn new(metadata: &Metadata, metric: &SelectedMetric, first: &MovedSeries) -> Self {
         let histogram = histogram_name(metadata, metric);
         let name = histogram.unwrap_or(&metric.name);
         let kind = match metric.desc.semantics {
@@ -96,12 +98,13 @@ impl MetricRank {
             _ => Kind::Constant,
         };
         let own = branch(name);
-        let program = programs.iter().position(|program| program == own);
+        let program = first.programs.iter().position(|program| program == own);
         let is_error = has_error_name(name) || has_error_code(metadata, metric);
         Self {
             origin: Origin::new(name),
-            program: program.unwrap_or(programs.len()),
+            program: program.unwrap_or(first.programs.len()),
             branch: NaturalName(own.to_owned()),
+            is_usual: !first.metrics.contains(name),
             kind,
             error: if is_error { ErrorRank::Error } else { ErrorRank::Other },
             name: NaturalName(name.to_owned()),
@@ -161,11 +164,19 @@ pub(crate) fn is_unnamed_machinery(name: &str, asked: &[String]) -> bool {
     !selecting.any(|selector| ["agent", PMCD].iter().any(|word| selector.name().contains(word)))
 }
 
+/// What comes before the rest, since it moved.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MovedSeries {
+    /// The one that moved most first.
+    pub(crate) programs: Vec<String>,
+    /// Names of histograms and of counters.
+    pub(crate) metrics: HashSet<String>,
+}
+
 /// The order of the series of an archive; computes what their keys need once.
 pub(crate) struct SeriesOrder<'m> {
     metadata: &'m Metadata,
-    /// The programs that come before the others.
-    programs: Vec<String>,
+    first: MovedSeries,
     /// By the names of metrics.
     ranks: HashMap<String, MetricRank>,
     /// The instances that are labelled as errors.
@@ -174,16 +185,21 @@ pub(crate) struct SeriesOrder<'m> {
 
 impl<'m> SeriesOrder<'m> {
     pub(crate) fn new(metadata: &'m Metadata) -> Self {
-        Self { metadata, programs: Vec::new(), ranks: HashMap::new(), errors: HashMap::new() }
+        Self {
+            metadata,
+            first: MovedSeries::default(),
+            ranks: HashMap::new(),
+            errors: HashMap::new(),
+        }
     }
 
     pub(crate) const fn metadata(&self) -> &'m Metadata {
         self.metadata
     }
 
-    /// Puts these programs before the others, in this order.
-    pub(crate) fn with_first_programs(self, programs: Vec<String>) -> Self {
-        Self { programs, ..self }
+    /// Puts these programs before the others, and in each of them these metrics.
+    pub(crate) fn with_first(self, first: MovedSeries) -> Self {
+        Self { first, ..self }
     }
 
     /// Returns the key of an instance of a metric: instances that are labelled as errors come
@@ -195,9 +211,9 @@ impl<'m> SeriesOrder<'m> {
         is_unchanging: bool,
     ) -> (MetricRank, ErrorRank) {
         let metadata = self.metadata;
-        let programs = &self.programs;
+        let first = &self.first;
         let rank = self.ranks.entry_ref(&metric.name);
-        let rank = rank.or_insert_with(|| MetricRank::new(metadata, metric, programs)).clone();
+        let rank = rank.or_insert_with(|| MetricRank::new(metadata, metric, first)).clone();
         let rank = if is_unchanging { rank.unchanging() } else { rank };
         let Some((indom, instance)) = metric.desc.indom.zip(instance) else {
             return (rank, ErrorRank::Other);
@@ -289,8 +305,11 @@ mod tests {
             desc: metric.desc,
         };
         let metrics = names.map(|(name, found)| (name, metric((name, found))));
-        let mut ranked: Vec<_> =
-            metrics.map(|(name, metric)| (MetricRank::new(metadata, &metric, &[]), name)).collect();
+        let mut ranked: Vec<_> = metrics
+            .map(|(name, metric)| {
+                (MetricRank::new(metadata, &metric, &MovedSeries::default()), name)
+            })
+            .collect();
         ranked.sort();
         ranked.into_iter().map(|(_, name)| name).collect()
     }
@@ -326,7 +345,13 @@ mod tests {
 
     #[test]
     fn programs_that_moved_come_before_the_others() {
-        let names = ["mmv.api.errors", "mmv.jobs.queue", "mmv.agent.records", "mmv.zoo.visits"];
+        let names = [
+            "mmv.api.errors",
+            "mmv.jobs.errors",
+            "mmv.jobs.queue",
+            "mmv.agent.records",
+            "mmv.zoo.visits",
+        ];
         let mut builder = Builder::new();
         for name in names {
             builder = builder.metric(name, "u64 counter count");
@@ -334,13 +359,21 @@ mod tests {
         let archive = builder.row(0, [("mmv.jobs.queue", 1)]).finish();
         let archive = Archive::open(archive.base()).unwrap();
         let programs = ["mmv.zoo", "mmv.jobs"].map(str::to_owned).to_vec();
-        let mut order = SeriesOrder::new(archive.metadata()).with_first_programs(programs);
+        let metrics = HashSet::from(["mmv.jobs.queue".to_owned()]);
+        let first = MovedSeries { programs, metrics };
+        let mut order = SeriesOrder::new(archive.metadata()).with_first(first);
         let mut sorted = names;
         sorted.sort_by_cached_key(|name| {
             let desc = archive.metadata().metric_by_name(name).unwrap().desc;
             order.key(&SelectedMetric { name: (*name).to_owned(), desc }, None, false)
         });
-        let expected = ["mmv.zoo.visits", "mmv.jobs.queue", "mmv.api.errors", "mmv.agent.records"];
+        let expected = [
+            "mmv.zoo.visits",
+            "mmv.jobs.queue",
+            "mmv.jobs.errors",
+            "mmv.api.errors",
+            "mmv.agent.records",
+        ];
         assert_eq!(sorted, expected);
     }
 
@@ -355,7 +388,7 @@ mod tests {
         let rank = |name: &str| {
             let desc = archive.metadata().metric_by_name(name).unwrap().desc;
             let metric = SelectedMetric { name: name.to_owned(), desc };
-            MetricRank::new(archive.metadata(), &metric, &[])
+            MetricRank::new(archive.metadata(), &metric, &MovedSeries::default())
         };
         assert!(rank("mmv.shop.a") < rank("mmv.shop.b"));
         assert!(rank("mmv.shop.a").unchanging() > rank("mmv.shop.b"));

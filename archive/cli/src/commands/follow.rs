@@ -18,10 +18,10 @@ use pcp_archive::{Archive, ArchiveSet, Metadata, Source, Timestamp};
 use pcp_types::names::selects;
 use pcp_types::parse_interval;
 
-use crate::movement::{CONTEXT, moving_programs};
+use crate::movement::{CONTEXT, moved_series};
 use crate::options::histograms::{DEFAULT_VALUES, names_buckets};
 use crate::options::{DisplayOptions, GapOptions, QuantileOptions, warn_of_unreadable};
-use crate::order::is_unnamed_machinery;
+use crate::order::{MovedSeries, is_unnamed_machinery};
 use crate::selection::parse_selector;
 use crate::text::{Output, warn};
 use crate::time::{Frame, Zone, ZoneOptions};
@@ -120,7 +120,7 @@ impl Arguments {
             json: self.json,
             gaps: self.gaps.gaps(),
             histogram_values: self.histogram_values(),
-            first_programs: self.first_programs(&follower),
+            first_series: self.first_series(&follower),
         };
         choice.unknown(follower.metadata()).for_each(|name| {
             warn(&format_args!("{name}: no metric of this name in the archive yet"));
@@ -184,17 +184,17 @@ impl Arguments {
         selected.any(|name| !is_unnamed_machinery(name, &self.metrics))
     }
 
-    /// Returns the programs that moved in the last day, in that order.
-    fn first_programs(&self, follower: &Follower) -> Vec<String> {
-        let Ok(archive) = Archive::open(follower.base()) else { return Vec::new() };
+    /// Returns what moved in the last day.
+    fn first_series(&self, follower: &Follower) -> MovedSeries {
+        let Ok(archive) = Archive::open(follower.base()) else { return MovedSeries::default() };
         if !self.is_for_people() {
-            return Vec::new();
+            return MovedSeries::default();
         }
         let mut selection = Selection::new(&archive);
         selection.select("");
         let end = archive.end();
         let context = (end.saturating_sub(CONTEXT), end);
-        moving_programs(Source::from(&archive), selection.metrics(), context)
+        moved_series(Source::from(&archive), selection.metrics(), context)
     }
 
     /// Returns the numbers that histograms are shown as; none if their buckets are.

@@ -23,7 +23,7 @@ use pcp_types::parse_interval;
 
 use crate::columns::{Choice, cell, error_columns, sort_columns};
 use crate::image::{Image, ImageError, Mark, Panel};
-use crate::movement::moving_programs;
+use crate::movement::moved_series;
 use crate::options::histograms::NamedSeries;
 use crate::options::{ArchiveArgument, DisplayOptions, GapOptions, QuantileOptions};
 use crate::order::{SeriesOrder, branch};
@@ -345,8 +345,8 @@ impl Arguments {
         let mut order = SeriesOrder::new(source.metadata());
         if self.is_selective(source.metadata()) && self.gaps.gaps() == Gaps::Keep {
             let metrics = selection.used_metrics();
-            let programs = moving_programs(source, &metrics, (whole.start, whole.end));
-            order = order.with_first_programs(programs);
+            let first = moved_series(source, &metrics, (whole.start, whole.end));
+            order = order.with_first(first);
         }
         sort_columns(&mut columns, &self.metrics, window.replay(), order);
         if self.heatmap {

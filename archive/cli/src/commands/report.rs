@@ -24,10 +24,10 @@ use crate::columns::sort_columns;
 use crate::columns::{Choice, Column};
 use crate::formats::{Format, Report, Writer};
 use crate::left_out::check_whole_set;
-use crate::movement::{CONTEXT, moving_programs};
+use crate::movement::{CONTEXT, moved_series};
 use crate::options::histograms::{self, NamedSeries};
 use crate::options::{ArchiveArgument, DisplayOptions, FormatOptions, GapOptions};
-use crate::order::{SeriesOrder, branch, histogram_name};
+use crate::order::{MovedSeries, SeriesOrder, branch, histogram_name};
 use crate::screen::{NamedColumn, left_out, put_first_numbers_first, put_p99_next_to_rate};
 use crate::selection::{
     check_complete, has_branch, leave_out_machinery, select_with_derived, warn_of_losses,
@@ -237,12 +237,12 @@ impl Arguments {
             Some((window, _)) => (window.end.saturating_sub(CONTEXT), window.end),
             None => (window.start, window.end),
         };
-        let programs = self.first_programs(source, &used_metrics, context);
+        let first = self.first_series(source, &used_metrics, context);
         let request = self.request(window, step, &frame, &selection)?;
         let mut samples = Samples::new(selection.clone(), &request)?;
         let replay = samples.replay();
         warn_of_losses(replay, &zone);
-        let mut columns = self.columns(source, replay, programs)?;
+        let mut columns = self.columns(source, replay, first)?;
         if columns.is_empty() {
             check_whole_set(&archives)?;
             return Err(no_values(source, &used_metrics, &request));
@@ -408,26 +408,26 @@ impl Arguments {
         self.rate || (by_default && !self.display.no_rate && !self.stepping)
     }
 
-    /// Returns the programs that a table for people shows first where it has not all that is asked
+    /// Returns what a table for people shows first where it has not all that is asked
     /// for: those that moved in the context.
-    fn first_programs(
+    fn first_series(
         &self,
         source: Source<'_>,
         metrics: &[SelectedMetric],
         context: (Timestamp, Timestamp),
-    ) -> Vec<String> {
+    ) -> MovedSeries {
         let is_selective = self.has_no_names() || has_branch(&self.metrics, source.metadata());
         if !self.is_for_people() || !is_selective {
-            return Vec::new();
+            return MovedSeries::default();
         }
-        moving_programs(source, metrics, context)
+        moved_series(source, metrics, context)
     }
 
     fn columns(
         &self,
         source: Source<'_>,
         replay: &Replay<'_>,
-        programs: Vec<String>,
+        first: MovedSeries,
     ) -> Result<Vec<Column>, Failure> {
         let units = self.display.units()?;
         let instances = self.display.instances.as_slice();
@@ -442,7 +442,7 @@ impl Arguments {
         };
         let mut columns = columns::columns(source.metadata(), replay, &choice);
         if self.is_for_people() {
-            let order = SeriesOrder::new(source.metadata()).with_first_programs(programs);
+            let order = SeriesOrder::new(source.metadata()).with_first(first);
             sort_columns(&mut columns, &self.metrics, replay, order);
             let names = names_of(&columns, source.metadata(), replay);
             let mut ordered: Vec<NamedColumn<Column>> = names.into_iter().zip(columns).collect();

@@ -16,7 +16,7 @@ use crate::Failure;
 use crate::columns::{Column, Labels, Scale, WantedUnits, number_in_records};
 use crate::formats::jsonl::{Line, MarkLine};
 use crate::formats::table::{Row, Table, TableCell, table_cell, time_text};
-use crate::order::{self, SeriesOrder};
+use crate::order::{self, MovedSeries, SeriesOrder};
 use crate::screen::left_out as left_out_names;
 use crate::screen::{NamedColumn, put_first_numbers_first, put_p99_next_to_rate};
 use crate::selection::{ChosenInstances, has_branch};
@@ -47,8 +47,8 @@ pub(super) struct Choice<'o> {
     pub(super) json: bool,
     /// The treatment of time in which a program was not running.
     pub(super) gaps: Gaps,
-    /// The programs whose metrics come first.
-    pub(super) first_programs: Vec<String>,
+    /// What comes first.
+    pub(super) first_series: MovedSeries,
     /// What is shown of histograms; nothing if their buckets are.
     pub(super) histogram_values: Vec<HistogramValue>,
 }
@@ -425,8 +425,8 @@ impl<'o> View<'o> {
             placed.push((name.to_owned(), PlacedColumn { place, live }));
         }
         if self.choice.gaps == Gaps::Keep {
-            let programs = self.choice.first_programs.clone();
-            let mut order = SeriesOrder::new(metadata).with_first_programs(programs);
+            let first = self.choice.first_series.clone();
+            let mut order = SeriesOrder::new(metadata).with_first(first);
             placed.sort_by_cached_key(|(_, PlacedColumn { live, .. })| {
                 order.key(&live.metric, live.column.instance, false)
             });
