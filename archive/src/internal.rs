@@ -16,7 +16,7 @@ pub use crate::files::{
 pub use crate::reader::{ArchiveOutline, OutlineEnd, longest_gap};
 pub use crate::scan::programs;
 #[cfg(feature = "compression")]
-pub use crate::writer::reduce::replace::{Replaced, replace_by_reduced};
+pub use crate::writer::reduce::replace::{ReplaceOutcome, replace_by_reduced};
 
 /// Charges the metadata that is declared from now on to an account, a number that the caller
 /// chooses; initially account 0.

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use pcp_archive::check::{Severity, check};
-use pcp_archive::follow::{Followed, Follower};
+use pcp_archive::follow::{FollowedRecord, Follower};
 use pcp_archive::repair::repair;
 use pcp_archive::{Archive, Timestamp, Version};
 
@@ -71,7 +71,7 @@ fn who_follows_the_writer_sees_each_record_when_it_is_whole() {
                 follower = Follower::open(&base).ok();
             }
             while let Some(follower) = &mut follower
-                && let Some(Followed { record, metadata, .. }) = follower.next().unwrap()
+                && let Some(FollowedRecord { record, metadata, .. }) = follower.next().unwrap()
             {
                 record.to_owned(metadata).unwrap();
                 seen += 1;

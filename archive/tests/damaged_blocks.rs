@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use pcp_archive::repair::repair;
-use pcp_archive::salvage::{Salvage, Salvaged};
+use pcp_archive::salvage::{Salvage, SalvageItem};
 use pcp_archive::{Archive, Timestamp, Value, ValueType};
 use tempfile::TempDir;
 use test_archives::{Builder, at};
@@ -80,7 +80,7 @@ fn salvaged(base: &Path) -> Vec<Timestamp> {
     let mut records = salvage.records();
     let mut times = Vec::new();
     while let Some(found) = records.next().unwrap() {
-        if let Salvaged::Record(record) = found {
+        if let SalvageItem::Record(record) = found {
             let n = record.timestamp().seconds() - at(0).seconds();
             assert_eq!(record.timestamp(), at(n));
             let set = record.value_sets().next().unwrap();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use pcp_archive::check::{Severity, check};
 use pcp_archive::raw::{FetchResult, Record};
 use pcp_archive::repair::repair;
-use pcp_archive::salvage::{Salvage, Salvaged};
+use pcp_archive::salvage::{Salvage, SalvageItem};
 use pcp_archive::{Archive, Error};
 use tempfile::TempDir;
 
@@ -113,7 +113,7 @@ fn salvaged(base: &Path) -> Option<usize> {
     let mut records = salvage.records();
     let mut n = 0;
     while let Some(next) = records.next().unwrap() {
-        n += usize::from(matches!(next, Salvaged::Record(_)));
+        n += usize::from(matches!(next, SalvageItem::Record(_)));
     }
     Some(n)
 }

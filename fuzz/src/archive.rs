@@ -16,7 +16,7 @@ use pcp_archive::check::{self, Defect, Severity};
 use pcp_archive::raw::Record;
 use pcp_archive::repair::{reindex, repair};
 use pcp_archive::replay::Replay;
-use pcp_archive::salvage::{Salvage, Salvaged};
+use pcp_archive::salvage::{Salvage, SalvageItem};
 use pcp_archive::{Archive, Error, Timestamp};
 
 use crate::allocator;
@@ -111,7 +111,7 @@ fn salvaged(base: &Path) -> Vec<RecordPlace> {
     let mut places = Vec::new();
     let mut records = salvage.records();
     while let Some(next) = records.next().expect("no input or output fails") {
-        if let Salvaged::Record(record) = next {
+        if let SalvageItem::Record(record) = next {
             places.push(place(&record));
         }
     }

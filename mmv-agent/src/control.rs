@@ -5,11 +5,11 @@
 //!
 //! Invariant: a client that is slow or absent never delays a tick.
 
+mod query_error;
 pub(crate) mod signals;
 mod socket;
 pub(crate) mod status_socket;
 pub(crate) mod stderr_log;
-mod unanswered;
 
+pub(crate) use query_error::QueryError;
 pub(crate) use socket::{Service, reserve_descriptors};
-pub(crate) use unanswered::Unanswered;

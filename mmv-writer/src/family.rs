@@ -20,10 +20,10 @@ use crate::metric::{Handle, ValueSlot};
 use crate::registration::MetricSpec;
 use crate::{Error, Label, Registry};
 pub use kind::SeriesHandle;
-use kind::{Creation, Overflow, SeriesMetric};
+use kind::{Creation, OverflowSeries, SeriesMetric};
 use name::{InstanceName, legal_label_name};
 pub use named::NamedFamily;
-pub use scoped::Scoped;
+pub use scoped::ScopedHandle;
 
 /// Default limit on the series of a family. It leaves room for other metrics if a program labels
 /// by something unbounded, such as the addresses of clients.
@@ -118,7 +118,7 @@ struct Series<L, H: SeriesHandle> {
     /// of its own. A look-up takes the shard of its thread.
     handles: ShardedLock<HashMap<L, H>>,
     changing: Mutex<()>,
-    overflow: Arc<Overflow<H>>,
+    overflow: Arc<OverflowSeries<H>>,
     /// Number of scoped handles by their labels.
     scopes: Mutex<HashMap<L, usize>>,
 }
@@ -150,7 +150,7 @@ impl<L: Labels, H: SeriesHandle> Family<L, H> {
                 limit,
                 handles: ShardedLock::new(HashMap::new()),
                 changing: Mutex::new(()),
-                overflow: Overflow::new(),
+                overflow: OverflowSeries::new(),
                 scopes: Mutex::default(),
             }),
         }
@@ -184,8 +184,8 @@ impl<L: Labels, H: SeriesHandle> Family<L, H> {
 
     /// Returns a handle that removes its series when it is dropped: for what ends, as a
     /// connection does. While there are several for the same labels, the last one does.
-    pub fn scoped(&self, labels: &L) -> Scoped<L, H> {
-        Scoped::new(self.clone(), labels.clone())
+    pub fn scoped(&self, labels: &L) -> ScopedHandle<L, H> {
+        ScopedHandle::new(self.clone(), labels.clone())
     }
 
     /// Removes a series; returns whether it existed.

@@ -305,7 +305,7 @@ pub use registry::Registry;
 
 /// Values that end something when they are dropped. Methods of handles return them.
 pub mod guard {
-    pub use crate::family::Scoped;
+    pub use crate::family::ScopedHandle;
     pub use crate::metric::{GaugeGuard, Interval, Timing};
 }
 

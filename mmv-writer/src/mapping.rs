@@ -27,7 +27,7 @@
 mod mapped;
 
 pub(crate) use mapped::LockRegistration;
-use mapped::Mapped;
+use mapped::MappedMemory;
 
 use std::fmt;
 use std::fs::File;
@@ -70,7 +70,7 @@ pub(crate) struct Segment {
 
 #[expect(dead_code, reason = "owned so that the memory is unmapped when it is dropped")]
 enum Backing {
-    Mapped(Mapped),
+    Mapped(MappedMemory),
     Private(Box<[AtomicU64]>),
 }
 
@@ -94,7 +94,7 @@ impl Segment {
         if len == 0 || !offset.is_multiple_of(WORD as u64) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let (base, mapped) = Mapped::file(file, offset, len)?;
+        let (base, mapped) = MappedMemory::file(file, offset, len)?;
         Ok(Self { base, len, backing: Backing::Mapped(mapped) })
     }
 
@@ -112,7 +112,7 @@ impl Segment {
     ///
     /// The errors of mmap.
     pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
-        let (base, mapped) = Mapped::anonymous(len)?;
+        let (base, mapped) = MappedMemory::anonymous(len)?;
         Ok(Self { base, len, backing: Backing::Mapped(mapped) })
     }
 

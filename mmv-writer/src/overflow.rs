@@ -14,7 +14,7 @@ use mmv_format::layout::{Flags, MAGIC, MAX_CLUSTER};
 
 use crate::Error;
 use crate::identity::FileIdentity;
-use crate::published::Published;
+use crate::published::PublicationGuard;
 use crate::system::{has_ended, is_locked};
 
 /// Age of a file from which it may be removed when its process was killed.
@@ -32,7 +32,7 @@ pub(crate) enum Clusters {
 
 /// The overflow files of one registry.
 #[derive(Debug)]
-pub(crate) struct Overflow {
+pub(crate) struct OverflowFiles {
     first: FileIdentity,
     clusters: Clusters,
     count: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Overflow {
     number: u32,
 }
 
-impl Overflow {
+impl OverflowFiles {
     pub(crate) fn new(first: FileIdentity, clusters: Clusters) -> Self {
         Self { first, clusters, count: 0, number: 1 }
     }
@@ -103,7 +103,7 @@ fn is_in_use(path: &Path) -> bool {
 
 /// Removes overflow files that an earlier run under the same name left when it was
 /// killed, except for `ours`. A failure does not keep the caller from starting.
-pub(crate) fn remove_stale(first: &Path, ours: &[Published]) {
+pub(crate) fn remove_stale(first: &Path, ours: &[PublicationGuard]) {
     for number in 2.. {
         let path = numbered(first, number);
         if ours.iter().any(|published| published.path() == path) {

@@ -14,17 +14,17 @@ use crate::system::{process_id, standard_error_end};
 /// A published file. Dropping this withdraws it: the file is removed, unless another
 /// one has replaced it meanwhile. A forked child withdraws nothing.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub(crate) struct PublicationGuard {
     path: PathBuf,
     /// `None` if the file could not be created.
     file: Option<(PublishedFile, LockRegistration)>,
     generation: u64,
     /// The process that published it; only this one may withdraw it.
     process: u32,
-    overflow: Vec<Published>,
+    overflow: Vec<PublicationGuard>,
 }
 
-impl Published {
+impl PublicationGuard {
     /// Publishes a complete file by renaming it; that of another running process is replaced only
     /// if the identity allows it. After an error the file keeps its temporary name.
     pub(crate) fn rename(
@@ -91,7 +91,7 @@ impl Published {
     }
 }
 
-impl Drop for Published {
+impl Drop for PublicationGuard {
     fn drop(&mut self) {
         if let Some((file, _)) = &self.file
             && !self.is_inherited()

@@ -26,7 +26,7 @@ use pcp_types::{InstanceId, InstanceNumbers, NameConflict, NameSpace};
 use crate::identity::FileIdentity;
 use crate::mapping::CellStrip;
 use crate::metric::{Members, ValueSlot};
-use crate::overflow::{Clusters, Overflow};
+use crate::overflow::{Clusters, OverflowFiles};
 use crate::{Error, Label};
 pub(crate) use instance_number::{numbers_used_up, serial_of};
 pub(crate) use need::{Need, Promise, ValueShape};
@@ -68,7 +68,7 @@ pub(crate) trait Store: Debug + Sized {
     fn next_strip(&mut self, shape: ValueShape, values: usize) -> Result<CellStrip, Error>;
 
     /// Adds a domain with its fixed instances.
-    fn add_indom(&mut self, indom: &Indom, serial: u32);
+    fn add_indom(&mut self, indom: &RegisteredIndom, serial: u32);
 
     /// Adds a metric without values.
     fn add_metric(&mut self, metric: MetricRecord, shape: ValueShape) -> Self::Metric;
@@ -79,12 +79,12 @@ pub(crate) trait Store: Debug + Sized {
     fn add_value(&mut self, metric: &Self::Metric) -> ValueSlot;
 
     /// Adds the values of a metric for all fixed instances of its domain.
-    fn add_values(&mut self, metric: &Self::Metric, indom: &Indom) -> Vec<ValueSlot>;
+    fn add_values(&mut self, metric: &Self::Metric, indom: &RegisteredIndom) -> Vec<ValueSlot>;
 }
 
 /// A registered domain, as the handles on it hold it.
 #[derive(Debug, Clone)]
-pub(crate) struct Indom {
+pub(crate) struct RegisteredIndom {
     registry: u64,
     /// Index of the domain in the registry.
     pub(crate) index: usize,
@@ -96,7 +96,7 @@ pub(crate) struct Indom {
 pub(crate) struct Registrations<S: Store> {
     /// Distinguishes the registries of this process.
     id: u64,
-    overflow: Overflow,
+    overflow: OverflowFiles,
     pinned: Option<Version>,
     lenient: bool,
     settings: S::Settings,
@@ -136,7 +136,7 @@ const NO_METRIC: MetricId = MetricId { file: FileId(usize::MAX), item: u32::MAX 
 pub(crate) struct PreparedMetric {
     pub(crate) file: FileId,
     /// The domain, with its serial and labels, if the file does not have it yet.
-    indom: Option<(Indom, u32, Vec<LabelRecord>)>,
+    indom: Option<(RegisteredIndom, u32, Vec<LabelRecord>)>,
     metric: CheckedMetric,
 }
 
@@ -159,7 +159,7 @@ impl<S: Store> Registrations<S> {
             indoms: 0,
             labels: Vec::new(),
             first: RegisteredFile::new(&first, store, pinned),
-            overflow: Overflow::new(first, clusters),
+            overflow: OverflowFiles::new(first, clusters),
             others: Vec::new(),
         })
     }
@@ -188,7 +188,11 @@ impl<S: Store> Registrations<S> {
 
     /// Returns the file for a registration (the last, or a new one if that is full), and what the
     /// registration needs there, with the domain `on` if it is not there yet.
-    fn file_for(&mut self, need: Need, on: Option<&Indom>) -> Result<(FileId, Need), Error> {
+    fn file_for(
+        &mut self,
+        need: Need,
+        on: Option<&RegisteredIndom>,
+    ) -> Result<(FileId, Need), Error> {
         let total = |file: &RegisteredFile<S>| match on {
             Some(indom) if !file.indoms.contains_key(&indom.index) => {
                 need.plus(indom.record.need())
@@ -233,7 +237,7 @@ impl<S: Store> Registrations<S> {
     }
 
     /// Registers a domain with its fixed instances.
-    pub(crate) fn add_indom(&mut self, spec: IndomSpec) -> Result<Indom, Error> {
+    pub(crate) fn add_indom(&mut self, spec: IndomSpec) -> Result<RegisteredIndom, Error> {
         let IndomSpec { name, serial, help, instances, labels, instance_labels } = spec;
         let need = Need::of_indom(instances.len(), labels.len() + instance_labels.len());
         let (file, need) = self.file_for(need, None)?;
@@ -245,7 +249,8 @@ impl<S: Store> Registrations<S> {
         let labels = record.label_records(serial)?;
         here.numbers.check_labels(&labels)?;
         here.store.reserve(&need, &record.name)?;
-        let indom = Indom { registry: self.id, index: self.indoms, record: Arc::new(record) };
+        let indom =
+            RegisteredIndom { registry: self.id, index: self.indoms, record: Arc::new(record) };
         self.indoms += 1;
         self.file_mut(file).add_indom(&indom, serial, labels);
         Ok(indom)
@@ -253,7 +258,11 @@ impl<S: Store> Registrations<S> {
 
     /// Makes a domain without instances that is in no file yet: it comes with the first metric that
     /// is registered on it. Its serial is `serial`, or the next free one.
-    pub(crate) fn new_indom(&mut self, name: String, serial: u32) -> Result<Indom, Error> {
+    pub(crate) fn new_indom(
+        &mut self,
+        name: String,
+        serial: u32,
+    ) -> Result<RegisteredIndom, Error> {
         let file = self.others.last().unwrap_or(&self.first);
         let help = Help::default();
         let serial = match file.numbers.check_indom(&name, SerialChoice::From(serial), &help) {
@@ -269,7 +278,8 @@ impl<S: Store> Registrations<S> {
             instance_labels: Vec::new(),
             members: Arc::new(std::iter::empty().collect()),
         };
-        let indom = Indom { registry: self.id, index: self.indoms, record: Arc::new(record) };
+        let indom =
+            RegisteredIndom { registry: self.id, index: self.indoms, record: Arc::new(record) };
         self.indoms += 1;
         Ok(indom)
     }
@@ -283,7 +293,7 @@ impl<S: Store> Registrations<S> {
     pub(crate) fn add_fixed(
         &mut self,
         spec: MetricSpec,
-        indom: &Indom,
+        indom: &RegisteredIndom,
     ) -> Result<Vec<ValueSlot>, Error> {
         let values = indom.record.members.len();
         let prepared = self.prepare(spec, Some(indom), values, Need::default())?;
@@ -295,7 +305,7 @@ impl<S: Store> Registrations<S> {
     pub(crate) fn add_strip(
         &mut self,
         spec: MetricSpec,
-        indom: &Indom,
+        indom: &RegisteredIndom,
     ) -> Result<(CellStrip, Vec<ValueSlot>), Error> {
         let values = indom.record.members.len();
         let prepared = self.prepare(spec, Some(indom), values, Need::default())?;
@@ -307,7 +317,7 @@ impl<S: Store> Registrations<S> {
         &mut self,
         counts: MetricSpec,
         sum: MetricSpec,
-        buckets: &Indom,
+        buckets: &RegisteredIndom,
     ) -> Result<(CellStrip, ValueSlot), Error> {
         self.check_name(&sum.name)?;
         let values = buckets.record.members.len();
@@ -325,7 +335,7 @@ impl<S: Store> Registrations<S> {
     pub(crate) fn prepare(
         &mut self,
         spec: MetricSpec,
-        on: Option<&Indom>,
+        on: Option<&RegisteredIndom>,
         values: usize,
         also: Need,
     ) -> Result<PreparedMetric, Error> {
@@ -367,7 +377,7 @@ impl<S: Store> Registrations<S> {
     fn commit_strip(
         &mut self,
         prepared: PreparedMetric,
-        indom: &Indom,
+        indom: &RegisteredIndom,
     ) -> Result<(CellStrip, Vec<ValueSlot>), Error> {
         let values = indom.record.members.len();
         let store = &mut self.file_mut(prepared.file).store;
@@ -419,8 +429,8 @@ impl<S: Store> RegisteredFile<S> {
     #[expect(clippy::type_complexity, reason = "taken apart at once")]
     fn serial_of(
         &self,
-        on: Option<&Indom>,
-    ) -> Result<(Option<u32>, Option<(Indom, u32, Vec<LabelRecord>)>), Error> {
+        on: Option<&RegisteredIndom>,
+    ) -> Result<(Option<u32>, Option<(RegisteredIndom, u32, Vec<LabelRecord>)>), Error> {
         let Some(indom) = on else { return Ok((None, None)) };
         if let Some(serial) = self.indoms.get(&indom.index) {
             return Ok((Some(*serial), None));
@@ -437,7 +447,7 @@ impl<S: Store> RegisteredFile<S> {
         Ok(record)
     }
 
-    fn add_indom(&mut self, indom: &Indom, serial: u32, labels: Vec<LabelRecord>) {
+    fn add_indom(&mut self, indom: &RegisteredIndom, serial: u32, labels: Vec<LabelRecord>) {
         self.numbers.take_serial(serial);
         self.indoms.insert(indom.index, serial);
         self.store.add_indom(indom, serial);

@@ -24,7 +24,7 @@ use crate::mapping::{CellStrip, Owner};
 use crate::metric::ValueSlot;
 use crate::options::RegistryBuilder;
 use crate::overflow::{remove_ended, remove_stale};
-use crate::published::Published;
+use crate::published::PublicationGuard;
 use crate::registration::{IndomSpec, MetricSpec, RegisteredFile, Registrations};
 use crate::system::process_id;
 use crate::{Error, Label};
@@ -110,7 +110,7 @@ enum Engine {
 #[derive(Debug)]
 enum SealedRegistry {
     Filling(Box<Registrations<Draft>>),
-    Published(Published),
+    Published(PublicationGuard),
     /// Withdrawn, or publication failed.
     Gone,
 }
@@ -326,7 +326,7 @@ impl Registry {
     pub fn is_published(&self) -> bool {
         match &self.inner.engine {
             Engine::Growing(growing) => {
-                growing.read().published().is_some_and(Published::is_published)
+                growing.read().published().is_some_and(PublicationGuard::is_published)
             }
             Engine::Sealed(sealed) => {
                 matches!(&*lock(sealed), SealedRegistry::Published(file) if file.is_published())
@@ -457,7 +457,7 @@ impl Inner {
 }
 
 impl Publication {
-    fn new(published: &Published) -> Self {
+    fn new(published: &PublicationGuard) -> Self {
         Self { path: published.path().to_owned(), generation: published.generation() }
     }
 }
@@ -468,7 +468,7 @@ fn lock(sealed: &Mutex<SealedRegistry>) -> MutexGuard<'_, SealedRegistry> {
 
 /// Completes the files and gives them their names, the first one last: a reader that finds
 /// it finds all.
-fn publish_all(registrations: Registrations<Draft>) -> Result<Published, Error> {
+fn publish_all(registrations: Registrations<Draft>) -> Result<PublicationGuard, Error> {
     let (first, overflow) = registrations.into_files();
     let mut published = Vec::new();
     for file in overflow {
@@ -479,7 +479,7 @@ fn publish_all(registrations: Registrations<Draft>) -> Result<Published, Error> 
     Ok(published)
 }
 
-fn publish_file(file: RegisteredFile<Draft>) -> Result<Published, Error> {
+fn publish_file(file: RegisteredFile<Draft>) -> Result<PublicationGuard, Error> {
     let (pinned, labels, draft) = file.into_parts();
     draft.publish(pinned, &labels)
 }

@@ -44,7 +44,7 @@ pub(crate) fn contents_of(path: &Path) -> Contents {
 pub(crate) fn values_of(path: &Path) -> Vec<(String, Option<String>, u64)> {
     let contents = contents_of(path);
     let file = File::open(path).unwrap();
-    let value = |value: &mmv_format::view::ValueEntry| {
+    let value = |value: &mmv_format::view::ValueLocation| {
         let metric = &contents.metrics[value.metric];
         let instance = value.instance.map(|id| name_of(&contents, metric.indom.unwrap(), id));
         (metric.name.clone(), instance, word(&file, value.cell))

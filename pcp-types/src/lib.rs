@@ -55,7 +55,7 @@ pub use pmid::Pmid;
 pub use semantics::Semantics;
 pub use size::parse_size;
 pub use timestamp::Timestamp;
-pub use units::{Combined, Conversion, ExtraUnit, ParsedUnits, SpaceScale, TimeScale, Units};
+pub use units::{CombinedUnits, Conversion, ExtraUnit, ParsedUnits, SpaceScale, TimeScale, Units};
 pub use value_type::ValueType;
 
 /// A number or a text that is not a value of the requested type.

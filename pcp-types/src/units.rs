@@ -24,7 +24,7 @@ mod print;
 use std::ops::RangeInclusive;
 
 use crate::Error;
-pub use arithmetic::Combined;
+pub use arithmetic::CombinedUnits;
 pub use convert::Conversion;
 pub use parse::ParsedUnits;
 

@@ -29,10 +29,12 @@ mod falls;
 mod histogram;
 mod run;
 
-pub(crate) use change::{Change, Comparison, Side, Verdict, compare, count_discoveries};
+pub(crate) use change::{Change, Comparison, RunSide, Verdict, compare, count_discoveries};
 pub(crate) use estimate::{ColumnSums, student_tail};
 pub(crate) use falls::read_falls;
-pub(crate) use run::{Excluded, ObservedRun, RunHistogram, RunOptions, SeriesName, series_names};
+pub(crate) use run::{
+    ExcludedPeriod, ObservedRun, RunHistogram, RunOptions, SeriesName, series_names,
+};
 
 #[cfg(test)]
 pub(crate) use {

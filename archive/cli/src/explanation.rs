@@ -40,7 +40,9 @@ use correlation::strongest_correlation;
 use distribution::{distance_significance, distribution_distance};
 use onset::{Onset, fit_onset, fit_step};
 use programs::unmeasured;
-pub(crate) use programs::{Event, Unmeasured, read_events, read_resets, restart_loops};
+pub(crate) use programs::{
+    RecordedEvent, UnmeasuredPeriod, read_events, read_resets, restart_loops,
+};
 pub(crate) use tracks::fill_before_appearance;
 use tracks::{Subject, Track};
 
@@ -181,7 +183,7 @@ pub(crate) trait History {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Appeared {
+pub(crate) struct NewSeries {
     pub(crate) metric: String,
     pub(crate) instance: Arc<str>,
     pub(crate) time: Timestamp,
@@ -193,9 +195,9 @@ pub(crate) struct Explanation {
     /// In the order of groups, the largest change first; in each group likewise.
     pub(crate) changes: Vec<ChangePoint>,
     /// In the order of time.
-    pub(crate) appeared: Vec<Appeared>,
+    pub(crate) appeared: Vec<NewSeries>,
     /// In the order of time.
-    pub(crate) unmeasured: Vec<Unmeasured>,
+    pub(crate) unmeasured: Vec<UnmeasuredPeriod>,
     /// The damaged parts of the archives, which were read past.
     pub(crate) lost: Vec<Loss>,
     /// The number of series that were examined.
@@ -336,7 +338,7 @@ pub(crate) fn explain(
             && let (metric, Some(instance)) = appearance.name
         {
             let time = grid.time(appearance.column as f64);
-            appeared.push(Appeared { metric, instance, time });
+            appeared.push(NewSeries { metric, instance, time });
         }
     }
     appeared.sort_by_key(|appeared| appeared.time);

@@ -73,13 +73,13 @@ pub(crate) struct Written {
 }
 
 /// Samples as text, or as the rows of a table.
-struct Formatted {
+struct FormattedSamples {
     text: Vec<u8>,
     values: u64,
     rows: Vec<table::Row>,
 }
 
-impl Formatted {
+impl FormattedSamples {
     fn new<'r>(
         report: &Report<'r>,
         zone: &Zone,
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
                 let samples =
                     replay::times(span, step).filter_map(|timestamp| sample(replay, timestamp));
                 // Each thread is at another time, of which its own zone keeps the offset.
-                Formatted::new(report, &report.zone.clone(), format, samples)
+                FormattedSamples::new(report, &report.zone.clone(), format, samples)
             },
             |mut formatted| {
                 *values += formatted.values;

@@ -116,53 +116,53 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Print label, time span, volumes and counts of an archive
-    Info(info::Arguments),
+    Info(info::InfoCommand),
     /// Print descriptors, instances, labels and help text of metrics
-    Metrics(metrics::Arguments),
+    Metrics(metrics::MetricsCommand),
     /// Print an archive record by record, in the format of pmdumplog
-    Dump(dump::Arguments),
+    Dump(dump::DumpCommand),
     /// Print what happened: when programs started and ended, and where samples are missing
-    Events(events::Arguments),
+    Events(events::EventsCommand),
     /// Print the values of metrics as they are logged, until interrupted
-    Follow(follow::Arguments),
+    Follow(follow::FollowCommand),
     /// Check an archive by all rules of pmlogcheck and more
-    Check(check::Arguments),
+    Check(check::CheckCommand),
     /// Rebuild a damaged archive from all records that can be read
-    Repair(repair::Arguments),
+    Repair(repair::RepairCommand),
     /// Write part of an archive, or several archives as one, to a new archive
-    Extract(extract::Arguments),
+    Extract(extract::ExtractCommand),
     /// Write one value an interval to a new archive, for history: no count is lost, and no peak
-    Reduce(reduce::Arguments),
+    Reduce(reduce::ReduceCommand),
     /// Rewrite an archive: in version 2 or 3, with other names, or compressed
-    Convert(convert::Arguments),
+    Convert(convert::ConvertCommand),
     /// Print the values of metrics at regular intervals, or as logged
     #[command(override_usage = "mmv-archive report [OPTIONS] <ARCHIVE> <METRIC>...\n       \
                                 mmv-archive report [OPTIONS] <ARCHIVE> --derived \
                                 <EXPRESSION|FILE> [METRIC]...")]
-    Report(report::Arguments),
+    Report(report::ReportCommand),
     /// Print averages, minima and maxima of metrics over a time window
-    Summary(summary::Arguments),
+    Summary(summary::SummaryCommand),
     /// Print which metrics differ between runs, by how much, and how certain that is
     #[command(override_usage = "mmv-archive compare [OPTIONS] base=<ARCHIVE> new=<ARCHIVE> \
                                 [METRIC]...\n       \
                                 mmv-archive compare [OPTIONS] <ARCHIVE> --before <FROM..TO> \
                                 --after <FROM..TO> [METRIC]...")]
-    Compare(compare::Arguments),
+    Compare(compare::CompareCommand),
     /// Print what changed in a window of time, when, and what happened then
-    Explain(explain::Arguments),
+    Explain(explain::ExplainCommand),
     /// Plot metrics over time, in the terminal or to an SVG or PNG file
     #[command(override_usage = "mmv-archive plot [OPTIONS] <ARCHIVE> <METRIC>...\n       \
                                 mmv-archive plot [OPTIONS] <ARCHIVE> --derived \
                                 <EXPRESSION|FILE> [METRIC]...")]
-    Plot(plot::Arguments),
+    Plot(plot::PlotCommand),
     /// Write metrics over time to one file, a page that a browser opens from disk
-    Snapshot(snapshot::Arguments),
+    Snapshot(snapshot::SnapshotCommand),
     /// Show metrics over time in a browser, reading archives on demand
     #[cfg(feature = "view")]
-    View(view::Arguments),
+    View(view::ViewCommand),
     /// Answer an assistant's questions, by the Model Context Protocol on standard input and output
     #[command(long_about = mcp::ABOUT)]
-    Mcp(mcp::Arguments),
+    Mcp(mcp::McpCommand),
     /// Print the completion script of a shell
     #[command(after_long_help = completions::EXAMPLES)]
     Completions {

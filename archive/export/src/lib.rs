@@ -112,16 +112,16 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Print the names that metrics have in Prometheus and in tables
-    Mapping(mapping_command::Arguments),
+    Mapping(mapping_command::MappingCommand),
     /// Answer Prometheus' remote reads and scrapes from archives, until interrupted
     #[cfg(feature = "serve")]
-    Serve(serve::Arguments),
+    Serve(serve::ServeCommand),
     /// Write tables in Parquet or as text for engines that read files
     #[cfg(feature = "parquet")]
-    Parquet(parquet_command::Arguments),
+    Parquet(parquet_command::ParquetCommand),
     /// Send archives to a receiver of Prometheus remote write or OTLP
     #[cfg(feature = "push")]
-    Push(commands::push::Arguments),
+    Push(commands::push::PushCommand),
     /// Print the completion script of a shell
     #[command(after_long_help = COMPLETIONS_EXAMPLES)]
     Completions {

@@ -42,7 +42,7 @@ pub(crate) mod state;
 pub(crate) mod target;
 mod verdict;
 
-pub(crate) use counts::Counts;
+pub(crate) use counts::DeliveryCounts;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Protocol {

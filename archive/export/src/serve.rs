@@ -59,7 +59,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct ServeCommand {
     #[command(flatten)]
     source: SourceOptions,
 
@@ -87,7 +87,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-impl Arguments {
+impl ServeCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         // Reports options that select no host, and missing paths, at the start.
         self.source.hosts()?;

@@ -35,7 +35,7 @@ use pcp_archive::{Error, Result, Timestamp};
 
 use crate::selection::MetricSelection;
 use crate::tree::Host;
-use crate::walk::{Counts, Start, Walk, nanos};
+use crate::walk::{LeftOutCounts, Start, Walk, nanos};
 use host::HostTables;
 use naming::ColumnNames;
 
@@ -108,7 +108,7 @@ pub struct Exporter {
     totals: BTreeMap<String, Totals>,
     /// The names of columns by table, the same in the files of all hosts.
     names: HashMap<String, ColumnNames>,
-    left_out: Counts,
+    left_out: LeftOutCounts,
     rounded: u64,
 }
 
@@ -119,7 +119,7 @@ impl Exporter {
             options,
             totals: BTreeMap::new(),
             names: HashMap::new(),
-            left_out: Counts::default(),
+            left_out: LeftOutCounts::default(),
             rounded: 0,
         }
     }
@@ -130,7 +130,7 @@ impl Exporter {
     }
 
     /// Returns counts of values that are in no table.
-    pub const fn left_out(&self) -> Counts {
+    pub const fn left_out(&self) -> LeftOutCounts {
         self.left_out
     }
 
@@ -203,8 +203,8 @@ impl Errors {
     }
 }
 
-fn added(one: Counts, other: Counts) -> Counts {
-    Counts {
+fn added(one: LeftOutCounts, other: LeftOutCounts) -> LeftOutCounts {
+    LeftOutCounts {
         strings: one.strings + other.strings,
         events: one.events + other.events,
         opaque: one.opaque + other.opaque,

@@ -145,7 +145,7 @@ pub enum Change {
 
 /// Counts of values that were left out of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LeftOutCounts {
     /// Values that are strings.
     pub strings: u64,
     /// Values that are event arrays.
@@ -294,7 +294,7 @@ impl Walk {
     }
 
     /// Returns counts of what was left out so far.
-    pub const fn counts(&self) -> Counts {
+    pub const fn counts(&self) -> LeftOutCounts {
         self.output.counts
     }
 

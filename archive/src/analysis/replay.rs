@@ -89,7 +89,7 @@ pub use histogram::{BucketCount, HistogramCounts, HistogramValue, SuccessiveHist
 pub use observations::Observations;
 pub(crate) use rate::rate_between;
 pub use successive_rates::SuccessiveRates;
-pub use window::{Logged, Window};
+pub use window::{LoggedBatches, Window};
 
 /// Time before the archive's start for which PCP still returns a result, without values: 1 ms.
 const SLOP: f64 = 0.001;

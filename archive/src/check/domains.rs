@@ -4,7 +4,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::Defect;
 use crate::format::IndomRecordKind;
-use crate::format::indom::IndomRecord;
+use crate::format::indom::BorrowedIndomRecord;
 use crate::{InDom, InstanceId};
 
 /// The instances of all domains after the records so far.
@@ -14,7 +14,7 @@ pub(super) struct Domains {
 }
 
 impl Domains {
-    pub(super) fn check(&mut self, record: &IndomRecord<'_>, add: &mut impl FnMut(Defect)) {
+    pub(super) fn check(&mut self, record: &BorrowedIndomRecord<'_>, add: &mut impl FnMut(Defect)) {
         let indom = record.indom;
         let mut seen = HashSet::new();
         for id in record.entries().map(|(id, _)| id) {

@@ -56,7 +56,7 @@ fn most_of_index(len: u64) -> u64 {
     len.saturating_mul(MAX_INDEX_RATIO).max(MIN_LIMIT)
 }
 
-pub(crate) struct Decompressed {
+pub(crate) struct DecompressedFile {
     file: Arc<File>,
     compression: Compression,
     limit: u64,
@@ -90,16 +90,16 @@ enum StreamEnd {
     Damaged(io::ErrorKind, String),
 }
 
-impl std::fmt::Debug for Decompressed {
+impl std::fmt::Debug for DecompressedFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Decompressed")
+        f.debug_struct("DecompressedFile")
             .field("compression", &self.compression)
             .field("known", &self.known)
             .finish_non_exhaustive()
     }
 }
 
-impl Decompressed {
+impl DecompressedFile {
     /// Creates the reader of a compressed file of `len` bytes, which holds records unless it is an
     /// index.
     pub(crate) fn new(file: File, len: u64, compression: Compression, is_index: bool) -> Self {

@@ -15,7 +15,7 @@ use super::MAX_DAMAGE;
 #[cfg(feature = "compression")]
 use super::blocks::{BlockCache, BlockFile, BlockTable, SharedStream};
 #[cfg(feature = "compression")]
-use super::decompressed::Decompressed;
+use super::decompressed::DecompressedFile;
 use super::held::open;
 use crate::format::{Role, archive_label, frame, index};
 use crate::{ArchiveLabel, Compression, Error, RecordError, Result, Version, io_error};
@@ -78,7 +78,7 @@ pub(crate) enum NextRecord {
 }
 
 #[cfg(feature = "compression")]
-fn lock(stream: &SharedStream) -> MutexGuard<'_, Decompressed> {
+fn lock(stream: &SharedStream) -> MutexGuard<'_, DecompressedFile> {
     stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -114,7 +114,7 @@ impl RecordFile {
                     let blocks = BlockFile::new(file, table).map_err(io_error("stat", path))?;
                     ByteSource::Blocks(Box::new(blocks))
                 } else {
-                    let new = || Decompressed::new(file, len, compression, is_index);
+                    let new = || DecompressedFile::new(file, len, compression, is_index);
                     ByteSource::Compressed(BlockCache::shared().stream(&metadata, new))
                 }
             }

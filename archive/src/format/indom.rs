@@ -46,7 +46,7 @@ pub(crate) enum IndomRecordKind {
 
 /// An instance-domain record; ids and names are borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IndomRecord<'a> {
+pub(crate) struct BorrowedIndomRecord<'a> {
     pub(crate) kind: IndomRecordKind,
     pub(crate) timestamp: Timestamp,
     pub(crate) indom: InDom,
@@ -67,8 +67,8 @@ pub(crate) struct OwnedIndomRecord {
 }
 
 impl OwnedIndomRecord {
-    pub(crate) fn borrow(&self) -> IndomRecord<'_> {
-        IndomRecord {
+    pub(crate) fn borrow(&self) -> BorrowedIndomRecord<'_> {
+        BorrowedIndomRecord {
             kind: self.kind,
             timestamp: self.timestamp,
             indom: self.indom,
@@ -79,7 +79,7 @@ impl OwnedIndomRecord {
     }
 }
 
-impl<'a> IndomRecord<'a> {
+impl<'a> BorrowedIndomRecord<'a> {
     pub(crate) fn to_owned(self) -> OwnedIndomRecord {
         OwnedIndomRecord {
             kind: self.kind,
@@ -169,18 +169,18 @@ impl<'a> IndomRecord<'a> {
 /// difference), [`RecordError::Offset`] for a name outside the table,
 /// [`RecordError::Overlap`] for names within names, [`RecordError::Field`] for
 /// the null domain, and what lengths can be wrong with. After success
-/// [`IndomRecord::entries`] gives every entry.
+/// [`BorrowedIndomRecord::entries`] gives every entry.
 pub(crate) fn parse<'a>(
     version: Version,
     kind: IndomRecordKind,
     body: &mut Bytes<'a>,
-) -> Result<IndomRecord<'a>, RecordError> {
+) -> Result<BorrowedIndomRecord<'a>, RecordError> {
     let timestamp = timestamp::parse(version, body)?;
     let indom = parse_id(body.take::<U32>("instance domain")?.get())?;
     let n = count("number of instances", body.take::<I32>("number of instances")?.get())?;
     let ids = body.table("instance numbers", n)?;
     let indexes = body.table("name indexes", n)?;
-    let record = IndomRecord { kind, timestamp, indom, ids, indexes, table: body.rest() };
+    let record = BorrowedIndomRecord { kind, timestamp, indom, ids, indexes, table: body.rest() };
     record.check()?;
     Ok(record)
 }
@@ -236,7 +236,7 @@ pub(crate) fn encode(
 pub(crate) fn encode_part(
     version: Version,
     kind: IndomRecordKind,
-    record: &IndomRecord<'_>,
+    record: &BorrowedIndomRecord<'_>,
     keep: &[bool],
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {

@@ -23,7 +23,7 @@
 
 use zerocopy::big_endian::U32;
 
-use super::indom::IndomRecord;
+use super::indom::BorrowedIndomRecord;
 use super::{
     Bytes, DescRecord, LabelRecord, RecordType, TextRecord, desc, frame, indom, labelset, text,
 };
@@ -33,7 +33,7 @@ use crate::{RecordError, Version};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MetadataRecord<'a> {
     Desc(DescRecord<'a>),
-    Indom(IndomRecord<'a>),
+    Indom(BorrowedIndomRecord<'a>),
     Label(LabelRecord),
     Text(TextRecord<'a>),
 }

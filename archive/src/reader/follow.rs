@@ -60,7 +60,7 @@ pub struct Follower {
 
 /// A record that has come, and what is known about its metrics by now.
 #[derive(Debug, Clone, Copy)]
-pub struct Followed<'f> {
+pub struct FollowedRecord<'f> {
     /// The record that was read.
     pub record: Record<'f>,
     /// All metadata there is when the record is returned, and so all that the
@@ -71,7 +71,7 @@ pub struct Followed<'f> {
     file: &'f Path,
 }
 
-impl Followed<'_> {
+impl FollowedRecord<'_> {
     /// Returns the error for a value of the record that its metric's type cannot have, with file
     /// and offset: an error of [`Values`](crate::raw::Values) has neither.
     pub fn damaged(&self, source: RecordError) -> Error {
@@ -201,7 +201,7 @@ impl Follower {
     /// volume although the next volume exists; [`Error::Io`]. The position is
     /// unchanged: the same error comes again.
     #[expect(clippy::should_implement_trait, reason = "the item borrows from the follower")]
-    pub fn next(&mut self) -> Result<Option<Followed<'_>>> {
+    pub fn next(&mut self) -> Result<Option<FollowedRecord<'_>>> {
         let Some(len) = self.load_next()? else { return Ok(None) };
         self.update_metadata()?;
         let bytes = self.window.get(self.offset, len).unwrap_or_default();
@@ -209,7 +209,7 @@ impl Follower {
         let record = record.map_err(|source| self.file.corrupt(self.offset, source))?;
         self.last_offset = self.offset;
         self.offset += len as u64;
-        Ok(Some(Followed {
+        Ok(Some(FollowedRecord {
             record,
             metadata: &self.metadata,
             metadata_version: self.metadata_version,

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use crate::IndomHistory;
     use crate::format::indom::IndomRecordKind;
-    use crate::reader::indom_test_support::{Record, history};
+    use crate::reader::indom_test_support::{DomainRecord, history};
 
     fn time(seconds: i64) -> Timestamp {
         Timestamp::new(seconds, 0).unwrap()
@@ -238,7 +238,7 @@ mod tests {
         InstanceId::new(number).unwrap()
     }
 
-    fn full<'a>(seconds: i64, names: &[(i32, &'a str)]) -> Record<'a> {
+    fn full<'a>(seconds: i64, names: &[(i32, &'a str)]) -> DomainRecord<'a> {
         (
             seconds,
             IndomRecordKind::Full,

@@ -21,7 +21,7 @@ use super::InstanceChange;
 use super::identities::Identities;
 use super::indom_step::IndomStep;
 use crate::format::IndomRecordKind;
-use crate::format::indom::{IndomRecord, OwnedIndomRecord};
+use crate::format::indom::{BorrowedIndomRecord, OwnedIndomRecord};
 use crate::{ByteText, IndomCursor, Instance, InstanceId, Timestamp};
 
 /// The instances of a domain from one time to the next.
@@ -222,7 +222,7 @@ fn join(archives: &[Arc<ArchiveDomain>]) -> Vec<IndomStep> {
 }
 
 /// Returns whether a record makes no state: a full one without instances is ignored.
-pub(super) fn is_ignored(record: &IndomRecord<'_>) -> bool {
+pub(super) fn is_ignored(record: &BorrowedIndomRecord<'_>) -> bool {
     record.is_empty() && record.kind == IndomRecordKind::Full
 }
 
@@ -255,7 +255,7 @@ struct NameTable(HashSet<ByteText>);
 
 impl NameTable {
     /// Returns the instances of a record in file order; those that are gone have no name.
-    fn entries(&mut self, record: &IndomRecord<'_>) -> InstanceEntries {
+    fn entries(&mut self, record: &BorrowedIndomRecord<'_>) -> InstanceEntries {
         let mut names = Vec::new();
         for (start, name) in record.names() {
             names.push((start, self.intern(&ByteText::escape(name))));

@@ -19,8 +19,8 @@ pub struct IndomRecord {
     pub instances: Vec<(InstanceId, Option<ByteText>)>,
 }
 
-impl From<&indom::IndomRecord<'_>> for IndomRecord {
-    fn from(record: &indom::IndomRecord<'_>) -> Self {
+impl From<&indom::BorrowedIndomRecord<'_>> for IndomRecord {
+    fn from(record: &indom::BorrowedIndomRecord<'_>) -> Self {
         let names = record.names();
         let instances = record.entries().map(|(id, start)| {
             let name = start.and_then(|start| {

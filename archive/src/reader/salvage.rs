@@ -12,7 +12,7 @@ mod records;
 
 use std::path::{Path, PathBuf};
 
-pub use records::{Salvaged, SalvagedRecords};
+pub use records::{SalvageItem, SalvagedRecords};
 
 use super::MetadataLoader;
 use crate::files::{AddExtension as _, MemberFiles, RecordFile, ScannedRecord, Scanner};

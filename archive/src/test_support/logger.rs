@@ -46,14 +46,14 @@ pub(crate) struct Logger {
     pub(crate) writer: ArchiveWriter,
     /// Earliest time of the next step.
     pub(crate) now: Timestamp,
-    pub(crate) logged: Logged,
+    pub(crate) logged: LoggedContents,
     instances: Changing<Vec<Instance>>,
     label: Changing<Vec<LabelSet>>,
 }
 
 /// The contents that an archive must give back.
 #[derive(Debug, Default)]
-pub(crate) struct Logged {
+pub(crate) struct LoggedContents {
     pub(crate) records: Vec<FetchResult>,
     /// The instances of [`indom`] at each record, once there are any.
     pub(crate) domains: Vec<Option<Vec<Instance>>>,
@@ -76,7 +76,7 @@ impl Logger {
         Self {
             writer,
             now: start,
-            logged: Logged::default(),
+            logged: LoggedContents::default(),
             instances: Changing { now: None, written: None },
             label: Changing { now: None, written: None },
         }

@@ -1,6 +1,6 @@
 //! Makes a valid archive of a damaged one.
 //!
-//! In: a damaged archive. Out: a new archive, and what it lacks in [`Repaired`].
+//! In: a damaged archive. Out: a new archive, and what it lacks in [`RepairReport`].
 //! The old files are unchanged until the new ones are complete, and the new ones are hidden
 //! until then (`files::staging`). In place, they replace the old ones one after the other
 //! (`files::visibility`): a volume keeps its number, and needs no more metadata than before.
@@ -42,7 +42,7 @@ use crate::files::RecordFile;
 use crate::files::staging::Staging;
 use crate::format::{Role, encode_mark};
 use crate::progress::Progress;
-use crate::reader::salvage::{Loss, Salvage, Salvaged};
+use crate::reader::salvage::{Loss, Salvage, SalvageItem};
 use crate::{ByteText, Error, Pmid, Record, Result, Timestamp, Version};
 use decisions::{Decisions, KeptMetadata, RepairedPart};
 use live_writer::check_unwritten;
@@ -52,7 +52,7 @@ use value_filter::{FilteredValues, ValueFilter};
 
 /// The result of a repair: what it kept and what it left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairReport {
     /// The new archive's base name.
     pub base: PathBuf,
     /// Data records that were kept, marks included.
@@ -75,16 +75,16 @@ pub struct Repaired {
     /// Stretches of the old files that are lost.
     pub lost: Vec<Loss>,
     /// Names of metrics that readers do not find, and those in their place.
-    pub renamed: Vec<Renamed>,
+    pub renamed: Vec<MetricRename>,
     /// The archives of the records whose time steps back, `BASE-2` and so on, as far as these
     /// names are free. Their
     /// `dropped`, `dropped_metadata`, `lost`, `renamed` and `further` are empty.
-    pub further: Vec<Repaired>,
+    pub further: Vec<RepairReport>,
 }
 
 /// A metric that has another name in the new archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Renamed {
+pub struct MetricRename {
     /// The metric that was renamed.
     pub pmid: Pmid,
     /// Its name in the old archive.
@@ -103,7 +103,7 @@ pub struct Renamed {
 /// Those of [`Salvage::open`]; [`Error::NoData`] if no data record but marks can be
 /// kept; [`Error::Exists`] if there is an archive of the new name; [`Error::Io`]. After an error
 /// there is no archive of the new name.
-pub fn repair(path: impl AsRef<Path>, output: impl AsRef<Path>) -> Result<Repaired> {
+pub fn repair(path: impl AsRef<Path>, output: impl AsRef<Path>) -> Result<RepairReport> {
     repair_watched(path, output, &mut |_, _| {})
 }
 
@@ -117,13 +117,13 @@ pub fn repair_watched(
     path: impl AsRef<Path>,
     output: impl AsRef<Path>,
     watch: &mut dyn FnMut(u64, u64),
-) -> Result<Repaired> {
+) -> Result<RepairReport> {
     let staging = Staging::new(output.as_ref())?;
     repair_to(staging, VolumeNumbers::Consecutive, &Salvage::open(path)?, watch)
 }
 
 /// Repairs an archive in its place: complete new files are written beside the old ones and replace
-/// them one after the other, [further](Repaired::further) archives first. A new file has what can
+/// them one after the other, [further](RepairReport::further) archives first. A new file has what can
 /// be read of the old one, so readers find an archive at any time, also after a kill: the old one,
 /// the new one, or some files of each, which another call repairs. Further archives that were
 /// complete by then stay, and those of the other call take the next names.
@@ -131,7 +131,7 @@ pub fn repair_watched(
 /// # Errors
 ///
 /// As [`repair`]; [`Error::Written`] while a process writes the archive.
-pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
+pub fn repair_in_place(path: impl AsRef<Path>) -> Result<RepairReport> {
     repair_in_place_watched(path, &mut |_, _| {})
 }
 
@@ -143,7 +143,7 @@ pub fn repair_in_place(path: impl AsRef<Path>) -> Result<Repaired> {
 pub fn repair_in_place_watched(
     path: impl AsRef<Path>,
     watch: &mut dyn FnMut(u64, u64),
-) -> Result<Repaired> {
+) -> Result<RepairReport> {
     let salvage = Salvage::open(path)?;
     check_unwritten(salvage.files())?;
     let staging = Staging::in_place(&salvage.files().base)?;
@@ -155,7 +155,7 @@ fn repair_to(
     numbers: VolumeNumbers,
     salvage: &Salvage,
     watch: &mut dyn FnMut(u64, u64),
-) -> Result<Repaired> {
+) -> Result<RepairReport> {
     let mut progress = Progress::new(salvage.files(), 2, watch);
     let decisions = Decisions::new(salvage, &mut progress)?;
     let further = further_stagings(staging.base(), decisions.parts.len().saturating_sub(1))?;
@@ -227,7 +227,7 @@ fn fill_index(
     let mut records = salvage.records();
     let mut last = None;
     while let Some(salvaged) = records.next()? {
-        let Salvaged::Record(record) = salvaged else { continue };
+        let SalvageItem::Record(record) = salvaged else { continue };
         progress.advance_to(&record);
         let timestamp = record.timestamp();
         if let Some(last) = last.replace(timestamp).filter(|last| timestamp < *last) {
@@ -253,7 +253,7 @@ struct RepairOutput<'s> {
     part: &'s RepairedPart,
     data: DataFiles,
     mark: PendingMark,
-    repaired: Repaired,
+    repaired: RepairReport,
 }
 
 impl<'s> Copier<'s> {
@@ -278,7 +278,7 @@ impl<'s> Copier<'s> {
         Ok(Self { salvage, decisions, filter, outputs })
     }
 
-    fn copy(mut self, progress: &mut Progress<'_>) -> Result<Repaired> {
+    fn copy(mut self, progress: &mut Progress<'_>) -> Result<RepairReport> {
         let metadata = self.salvage.files().metadata.as_deref();
         let ends = self.outputs.iter().map(|output| output.copy_metadata(metadata));
         let ends = ends.collect::<Result<Vec<_>>>()?;
@@ -286,12 +286,12 @@ impl<'s> Copier<'s> {
         let mut number = 0;
         while let Some(salvaged) = records.next()? {
             let own = match &salvaged {
-                Salvaged::Record(record) => {
+                SalvageItem::Record(record) => {
                     progress.advance_to(record);
                     number += 1;
                     self.decisions.part_of(number - 1)
                 }
-                Salvaged::Lost(_) => None,
+                SalvageItem::Lost(_) => None,
             };
             for (part, output) in self.outputs.iter_mut().enumerate() {
                 if own != Some(part) {
@@ -299,7 +299,7 @@ impl<'s> Copier<'s> {
                 }
             }
             // The filter sees the same records as when it was decided what passes it.
-            let Salvaged::Record(record) = salvaged else { continue };
+            let SalvageItem::Record(record) = salvaged else { continue };
             let passed = self.filter.pass(&record)?;
             let output = own.and_then(|part| self.outputs.get_mut(part));
             if let Some((output, passed)) = output.zip(passed) {
@@ -314,13 +314,13 @@ impl<'s> Copier<'s> {
         let first = all.pop();
         let first =
             first.ok_or_else(|| Error::NoData { path: self.salvage.files().base.clone() })?;
-        Ok(Repaired { further, ..first })
+        Ok(RepairReport { further, ..first })
     }
 }
 
 impl<'s> RepairOutput<'s> {
     fn new(part: &'s RepairedPart, base: &Path, numbers: VolumeNumbers) -> Result<Self> {
-        let repaired = Repaired {
+        let repaired = RepairReport {
             base: base.to_owned(),
             records: 0,
             thinned: 0,
@@ -378,7 +378,7 @@ impl<'s> RepairOutput<'s> {
         Ok(())
     }
 
-    fn finish(mut self, metadata_end: u64) -> Result<Repaired> {
+    fn finish(mut self, metadata_end: u64) -> Result<RepairReport> {
         self.repaired.index_entries = self.data.finish(metadata_end)?;
         Ok(self.repaired)
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pcp_archive::check::{Finding, Severity, check};
 use pcp_archive::repair::repair;
-use pcp_archive::salvage::{Salvage, Salvaged};
+use pcp_archive::salvage::{Salvage, SalvageItem};
 use pcp_archive::{Archive, Error};
 use serde_json::Value;
 
@@ -73,7 +73,7 @@ fn salvaged(salvage: &Salvage) -> u64 {
     let mut records = salvage.records();
     let mut n = 0;
     while let Some(next) = records.next().unwrap() {
-        n += u64::from(matches!(next, Salvaged::Record(_)));
+        n += u64::from(matches!(next, SalvageItem::Record(_)));
     }
     n
 }

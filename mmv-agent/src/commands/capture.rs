@@ -17,7 +17,7 @@ use pcp_archive::{ArchiveSet, ArchiveWriter, Source, Timestamp, WriterOptions};
 use pcp_types::printable;
 
 use crate::config::name_of_group;
-use crate::control::Unanswered;
+use crate::control::QueryError;
 use crate::error::{EXIT_CONFIG, EXIT_FINDINGS, EXIT_IO, EXIT_PERMISSION};
 
 const WRITTEN_AT_ONCE: usize = 256 << 10;
@@ -25,10 +25,10 @@ const WRITTEN_AT_ONCE: usize = 256 << 10;
 /// The reason why a capture or the status failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum Error {
+pub(crate) enum CaptureError {
     /// No agent answers.
     #[error("{}: {source}", socket.display())]
-    NoAgent { socket: PathBuf, source: Unanswered },
+    NoAgent { socket: PathBuf, source: QueryError },
     /// The agent that writes to the directory has its socket elsewhere.
     #[error(
         "{}: process {process} writes there; its socket is elsewhere, in the runtime directory \
@@ -72,7 +72,7 @@ pub(crate) enum Error {
     Archive(#[from] pcp_archive::Error),
 }
 
-impl Error {
+impl CaptureError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NoRecorder { .. } => EXIT_CONFIG,
@@ -148,12 +148,12 @@ fn time_of(timestamp: Timestamp) -> String {
 ///
 /// # Errors
 ///
-/// Any [`Error`]; then there is no archive.
+/// Any [`CaptureError`]; then there is no archive.
 pub(crate) fn capture(
     directory: &Path,
     time: Option<Duration>,
     output: &Path,
-) -> Result<CaptureSummary, Error> {
+) -> Result<CaptureSummary, CaptureError> {
     check_access(directory)?;
     let staging = Staging::new(output)?;
     let Recordings { archives, left_out, unreadable } = open(directory)?;
@@ -178,7 +178,7 @@ pub(crate) fn capture(
     writer.sync()?;
     let summary = writer.finish()?;
     let Some((start, end)) = summary.span else {
-        return Err(Error::NoSamples { directory: directory.to_owned() });
+        return Err(CaptureError::NoSamples { directory: directory.to_owned() });
     };
     staging.commit()?;
     let base = output.to_owned();
@@ -193,11 +193,11 @@ struct Recordings {
     unreadable: Vec<String>,
 }
 
-fn open(directory: &Path) -> Result<Recordings, Error> {
+fn open(directory: &Path) -> Result<Recordings, CaptureError> {
     let mut left_out = 0;
     let mut archives = ArchiveSet::open_held([directory]).map_err(|error| match error {
         pcp_archive::Error::NotFound { .. } | pcp_archive::Error::NoData { .. } => {
-            Error::NoSamples { directory: directory.to_owned() }
+            CaptureError::NoSamples { directory: directory.to_owned() }
         }
         error => error.into(),
     })?;
@@ -212,13 +212,13 @@ fn open(directory: &Path) -> Result<Recordings, Error> {
 }
 
 /// Makes sure that the directory exists and can be read.
-fn check_access(directory: &Path) -> Result<(), Error> {
+fn check_access(directory: &Path) -> Result<(), CaptureError> {
     let directory = directory.to_owned();
     let Err(source) = fs::read_dir(&directory) else { return Ok(()) };
     match (source.kind(), fs::metadata(&directory)) {
-        (io::ErrorKind::NotFound, _) => Err(Error::NoRecorder { directory }),
+        (io::ErrorKind::NotFound, _) => Err(CaptureError::NoRecorder { directory }),
         (io::ErrorKind::PermissionDenied, Ok(found)) => {
-            Err(Error::Denied { directory, group: name_of_group(found.gid()) })
+            Err(CaptureError::Denied { directory, group: name_of_group(found.gid()) })
         }
         _ => Err(pcp_archive::Error::Io { file: directory, operation: "read", source }.into()),
     }

@@ -13,6 +13,8 @@ use clap_complete::Shell;
 use pcp_types::printable;
 
 use super::agent::{self, Agent};
+use super::capture::CaptureError;
+use super::demo::DemoError;
 use super::recording::RecordedCommand;
 use super::{capture, demo, help, inspect};
 use crate::config::{
@@ -155,11 +157,11 @@ struct AgentOptions {
 
 impl AgentOptions {
     /// Returns the status socket of the agent: the first that answers, else the likeliest.
-    fn socket(&self) -> Result<PathBuf, capture::Error> {
+    fn socket(&self) -> Result<PathBuf, CaptureError> {
         match agent::find(self.archive_dir.as_deref()) {
             Agent::At(socket) => Ok(socket),
             Agent::Elsewhere { directory, process } => {
-                Err(capture::Error::Elsewhere { directory, process })
+                Err(CaptureError::Elsewhere { directory, process })
             }
         }
     }
@@ -245,7 +247,7 @@ fn check_command(options: CheckOptions) -> ExitCode {
 fn status_command(options: &StatusOptions) -> ExitCode {
     let asked = options.agent.socket().and_then(|socket| {
         status_socket::ask(&socket)
-            .map_err(|source| capture::Error::NoAgent { socket: socket.clone(), source })
+            .map_err(|source| CaptureError::NoAgent { socket: socket.clone(), source })
     });
     let status = match asked {
         Ok(status) => status,
@@ -299,10 +301,10 @@ fn record_command(options: RecordOptions) -> ExitCode {
 
 fn demo_command() -> ExitCode {
     match demo::demo() {
-        Err(demo::Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+        Err(DemoError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::from(EXIT_OK)
         }
-        Err(error @ demo::Error::Interrupted { signal }) => fail(&error, 128 + signal),
+        Err(error @ DemoError::Interrupted { signal }) => fail(&error, 128 + signal),
         Err(error) => fail(&error, EXIT_INTERNAL),
         Ok(()) => ExitCode::from(EXIT_OK),
     }

@@ -30,7 +30,7 @@ const SPARKLINE: usize = 28;
 /// The reason why the demo failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum Error {
+pub(crate) enum DemoError {
     #[error("{}: {source}", directory.display())]
     Directory { directory: PathBuf, source: io::Error },
     /// The instrumented program cannot publish its metrics.
@@ -54,8 +54,8 @@ pub(crate) enum Error {
 ///
 /// # Errors
 ///
-/// Any [`Error`].
-pub(crate) fn demo() -> Result<(), Error> {
+/// Any [`DemoError`].
+pub(crate) fn demo() -> Result<(), DemoError> {
     let received = received_signal()?;
     let scene = Scene::set()?;
     writeln!(
@@ -75,7 +75,7 @@ pub(crate) fn demo() -> Result<(), Error> {
     agent.stop()?;
     drop(shop);
     if let Ok(signal @ 1..) = u8::try_from(received.load(Ordering::Relaxed)) {
-        return Err(Error::Interrupted { signal });
+        return Err(DemoError::Interrupted { signal });
     }
 
     let summary = summarize(&scene.base, "mmv.shop", &["requests.total", "queue.length"])?;
@@ -103,22 +103,22 @@ struct Scene {
 }
 
 impl Scene {
-    fn set() -> Result<Self, Error> {
+    fn set() -> Result<Self, DemoError> {
         let parent = std::env::temp_dir();
         let directory = tempfile::Builder::new()
             .prefix("mmv-demo-")
             .tempdir_in(&parent)
-            .map_err(|source| Error::Directory { directory: parent, source })?;
+            .map_err(|source| DemoError::Directory { directory: parent, source })?;
         let mmv_dir = directory.path().join("mmv");
         fs::create_dir(&mmv_dir)
-            .map_err(|source| Error::Directory { directory: mmv_dir.clone(), source })?;
+            .map_err(|source| DemoError::Directory { directory: mmv_dir.clone(), source })?;
         let base = directory.path().join("shop");
         Ok(Self { directory, mmv_dir, base })
     }
 
-    fn keep(self) -> Result<(), Error> {
+    fn keep(self) -> Result<(), DemoError> {
         fs::remove_dir_all(&self.mmv_dir)
-            .map_err(|source| Error::Directory { directory: self.mmv_dir, source })?;
+            .map_err(|source| DemoError::Directory { directory: self.mmv_dir, source })?;
         let _kept = self.directory.keep();
         Ok(())
     }

@@ -48,7 +48,7 @@ pub(crate) struct RecordedCommand {
 /// The reason why a recording failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum Error {
+pub(crate) enum RecordingError {
     /// The command does not run.
     #[error("{}: {source}", command.display())]
     Command { command: PathBuf, source: io::Error },
@@ -66,7 +66,7 @@ pub(crate) enum Error {
     Archive(#[from] pcp_archive::Error),
 }
 
-impl Error {
+impl RecordingError {
     /// Returns the exit status: a shell's for a command that does not run.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
@@ -88,16 +88,18 @@ impl RecordedCommand {
     ///
     /// # Errors
     ///
-    /// Any [`Error`].
-    pub(crate) fn record(&self) -> Result<u8, Error> {
-        let directory = RecordingDirectory::new()
-            .map_err(|source| Error::Setup { what: "a directory for MMV files", source })?;
+    /// Any [`RecordingError`].
+    pub(crate) fn record(&self) -> Result<u8, RecordingError> {
+        let directory = RecordingDirectory::new().map_err(|source| RecordingError::Setup {
+            what: "a directory for MMV files",
+            source,
+        })?;
         let destination = Destination::Base(self.base());
         let mut settings = Settings::new(directory.mmv_dir(), destination, self.interval);
         settings.reads_ended = true;
         let agent = run::start(&settings)?;
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-            .map_err(|source| Error::Setup { what: "signals", source })?;
+            .map_err(|source| RecordingError::Setup { what: "signals", source })?;
         let mut child = self.start(directory.path())?;
         let handle = pass_on(signals, &child);
         let ended = child.wait();
@@ -131,14 +133,14 @@ impl RecordedCommand {
         }
     }
 
-    fn start(&self, directory: &Path) -> Result<Child, Error> {
+    fn start(&self, directory: &Path) -> Result<Child, RecordingError> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env("PCP_TMP_DIR", directory);
         command.spawn().map_err(|source| self.failed(source))
     }
 
-    fn failed(&self, source: io::Error) -> Error {
-        Error::Command { command: self.program.clone(), source }
+    fn failed(&self, source: io::Error) -> RecordingError {
+        RecordingError::Command { command: self.program.clone(), source }
     }
 
     fn base(&self) -> PathBuf {

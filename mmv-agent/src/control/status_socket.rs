@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
+use super::query_error::QueryError;
 use super::socket::{Answer, ClientLimits, RateLimit, Service};
-use super::unanswered::Unanswered;
 use crate::limits::Quota;
 use crate::sampling::SamplerCommand;
 use crate::telemetry::{FileReport, Status};
@@ -125,17 +125,17 @@ impl Reports {
 ///
 /// # Errors
 ///
-/// Any [`Unanswered`].
-pub(crate) fn ask(socket: &Path) -> Result<Status, Unanswered> {
+/// Any [`QueryError`].
+pub(crate) fn ask(socket: &Path) -> Result<Status, QueryError> {
     let begun = Instant::now();
     loop {
-        let answer = ask_once(socket).map_err(|error| Unanswered::new(error, READ_TIMEOUT))?;
+        let answer = ask_once(socket).map_err(|error| QueryError::new(error, READ_TIMEOUT))?;
         match serde_json::from_slice(&answer) {
             Err(error) if error.is_eof() && begun.elapsed() < SAMPLER_TIMEOUT => {
                 thread::sleep(REFUSED_PAUSE);
             }
-            Err(error) if error.is_eof() => return Err(Unanswered::Closed),
-            Err(error) => return Err(Unanswered::Failed(error.into())),
+            Err(error) if error.is_eof() => return Err(QueryError::Closed),
+            Err(error) => return Err(QueryError::Failed(error.into())),
             Ok(status) => return Ok(status),
         }
     }
@@ -254,7 +254,7 @@ mod tests {
         closing.join().unwrap();
         let gone = text(&path);
         assert!(gone.contains("no agent answers: Connection refused"), "{gone}");
-        let late = Unanswered::new(io::ErrorKind::WouldBlock.into(), READ_TIMEOUT).to_string();
+        let late = QueryError::new(io::ErrorKind::WouldBlock.into(), READ_TIMEOUT).to_string();
         assert_eq!(late, "there is an agent, but it did not answer within 6 seconds");
     }
 

@@ -20,7 +20,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, never, select};
 use nix::sys::statvfs::statvfs;
 use pcp_archive::Compression;
 use pcp_archive::compress::{Effort, compress_member, is_same};
-use pcp_archive::internal::{Replaced, member_files, remove_archive, replace_by_reduced};
+use pcp_archive::internal::{ReplaceOutcome, member_files, remove_archive, replace_by_reduced};
 use pcp_types::{Timestamp, format_interval};
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
@@ -689,7 +689,7 @@ impl Housekeeper {
         };
         let (done, given_up) = self.attend(&reducer, tasks);
         let error = match done {
-            Some(Done { result: Ok(Replaced::By(new)), .. }) => {
+            Some(Done { result: Ok(ReplaceOutcome::Replaced(new)), .. }) => {
                 let after = archive_bytes(&new);
                 let interval = format_interval(interval);
                 info!(%archive, %interval, before, after, "reduced");
@@ -700,7 +700,7 @@ impl Housekeeper {
                 return true;
             }
             // The archive is deleted next.
-            Some(Done { result: Ok(Replaced::GivenUp), .. }) => return given_up,
+            Some(Done { result: Ok(ReplaceOutcome::Cancelled), .. }) => return given_up,
             Some(Done { result: Err(error), .. }) => error.to_string(),
             None => "its reduction panicked; please report it".to_owned(),
         };

@@ -224,7 +224,7 @@ fn labels(
 
 #[cfg(test)]
 mod tests {
-    use mmv_format::view::{Header, Metric, MetricKind};
+    use mmv_format::view::{HeaderFields, Metric, MetricKind};
     use pcp_types::{Semantics, ValueType};
 
     use super::*;
@@ -232,7 +232,7 @@ mod tests {
 
     fn contents(metrics: Vec<Metric>) -> Contents {
         Contents {
-            header: Header {
+            header: HeaderFields {
                 version: 1,
                 generation: 1,
                 flags: Flags::default(),

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use mmv_format::growth::CellOwners;
 use mmv_format::mapping::CellPlan;
-use mmv_format::view::{Contents, MetricKind, ValueEntry};
+use mmv_format::view::{Contents, MetricKind, ValueLocation};
 use pcp_types::{InstanceId, ValueType};
 
 /// The metric and instance of a value.
@@ -46,7 +46,7 @@ enum Class {
 
 /// The location of an interval timer's value.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Elapsed {
+pub(crate) struct ElapsedOffsets {
     /// Offset of the accumulated microseconds.
     pub cell: usize,
     /// Offset of the word that is negative while the interval is open.
@@ -56,7 +56,7 @@ pub(crate) struct Elapsed {
 #[derive(Debug, Default)]
 pub(crate) struct ValuePlan {
     pub(crate) cells: CellPlan,
-    pub(crate) elapsed: Vec<Elapsed>,
+    pub(crate) elapsed: Vec<ElapsedOffsets>,
     pub(crate) strings: Vec<usize>,
     /// Metric and instance of each value, by index.
     pub(crate) keys: Vec<Key>,
@@ -69,7 +69,7 @@ impl ValuePlan {
     /// Resolves the plan for a mapping of `len` bytes; `None` if a value lies outside of it, since
     /// the file was changed after its metadata was read.
     pub(crate) fn resolve(contents: &Contents, len: usize) -> Option<Self> {
-        let mut entries: Vec<(Class, Key, &ValueEntry)> = contents
+        let mut entries: Vec<(Class, Key, &ValueLocation)> = contents
             .values
             .iter()
             .filter_map(|entry| {
@@ -100,7 +100,7 @@ impl ValuePlan {
         plan.cells = CellPlan::new(cells.map(|(.., entry)| entry.cell), len)?;
         for (class, _, entry) in &entries {
             match class {
-                Class::Elapsed => plan.elapsed.push(Elapsed {
+                Class::Elapsed => plan.elapsed.push(ElapsedOffsets {
                     cell: inside(entry.cell, 8, len)?,
                     extra: inside(entry.extra, 8, len)?,
                 }),

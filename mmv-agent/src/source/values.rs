@@ -6,7 +6,7 @@
 
 use mmv_format::mapping::ReadMapping;
 
-use super::value_plan::Elapsed;
+use super::value_plan::ElapsedOffsets;
 use super::{Allowance, TEXT_BYTES, ValuePlan};
 
 /// Limit on readings of an interval timer that is opened or closed during the read;
@@ -209,7 +209,7 @@ fn padded(len: usize) -> usize {
 
 /// Reads a consistent pair of a timer's words: closing an interval changes the value first and the
 /// other word second.
-fn read_elapsed(from: &ReadMapping, at: Elapsed) -> (u64, i64) {
+fn read_elapsed(from: &ReadMapping, at: ElapsedOffsets) -> (u64, i64) {
     let load = |at| from.load_u64(at).unwrap_or(0);
     let mut open = load(at.extra);
     for _ in 0..ELAPSED_TRIES {

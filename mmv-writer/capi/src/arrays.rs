@@ -126,7 +126,7 @@ impl<N: Name, I: Member> Arrays<N, I> {
 /// # Safety
 ///
 /// The caller's promise.
-unsafe fn copy_indom<I: Member>(indom: &Indom<I>) -> Result<content::Indom, Errno> {
+unsafe fn copy_indom<I: Member>(indom: &Indom<I>) -> Result<content::IndomContent, Errno> {
     let mut instances = Vec::new();
     // SAFETY: the caller's promise.
     for member in unsafe { elements(indom.instances, indom.count as usize) }? {
@@ -135,18 +135,18 @@ unsafe fn copy_indom<I: Member>(indom: &Indom<I>) -> Result<content::Indom, Errn
     }
     // SAFETY: the caller's promise.
     let help = unsafe { content::help(indom.shorttext, indom.helptext) };
-    Ok(content::Indom { serial: indom.serial, help, instances })
+    Ok(content::IndomContent { serial: indom.serial, help, instances })
 }
 
 /// # Safety
 ///
 /// The caller's promise.
-unsafe fn copy_metric<N: Name>(metric: &Metric<N>) -> Result<content::Metric, Errno> {
+unsafe fn copy_metric<N: Name>(metric: &Metric<N>) -> Result<content::MetricContent, Errno> {
     // SAFETY: the caller's promise.
     let name = unsafe { metric.name.copy() }?;
     // SAFETY: the caller's promise.
     let help = unsafe { content::help(metric.shorttext, metric.helptext) };
-    Ok(content::Metric {
+    Ok(content::MetricContent {
         name,
         item: metric.item,
         type_code: metric.type_code,

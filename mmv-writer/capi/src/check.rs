@@ -15,7 +15,7 @@
 use mmv_format::layout::{NAME_BYTES, STRING_BYTES, TYPE_ELAPSED, Version};
 use nix::errno::Errno;
 
-use crate::content::{Content, Indom, Metric, is_singular};
+use crate::content::{Content, IndomContent, MetricContent, is_singular};
 
 /// Code of `MMV_TYPE_NOSUPPORT`, the lowest type that libpcp_mmv accepts.
 const TYPE_NOSUPPORT: i32 = -1;
@@ -44,7 +44,7 @@ pub(crate) fn check_inline(content: &Content) -> Result<Version, Errno> {
     Ok(Version::V1)
 }
 
-fn check_domain(indom: &Indom) -> Result<(), Errno> {
+fn check_domain(indom: &IndomContent) -> Result<(), Errno> {
     if is_singular(indom.serial) {
         return Err(Errno::ESRCH);
     }
@@ -55,7 +55,7 @@ fn check_domain(indom: &Indom) -> Result<(), Errno> {
     Ok(())
 }
 
-fn check_metric(content: &Content, metric: &Metric) -> Result<Version, Errno> {
+fn check_metric(content: &Content, metric: &MetricContent) -> Result<Version, Errno> {
     if !(TYPE_NOSUPPORT..=TYPE_ELAPSED).contains(&metric.type_code) {
         return Err(Errno::EINVAL);
     }

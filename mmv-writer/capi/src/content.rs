@@ -8,9 +8,9 @@ use nix::errno::Errno;
 /// All registrations, in their order; domains without their labels.
 pub(crate) type Content = content::Content<Vec<u8>>;
 /// An instance domain.
-pub(crate) type Indom = content::Indom<Vec<u8>>;
+pub(crate) type IndomContent = content::IndomContent<Vec<u8>>;
 /// A metric as the caller states it; for its domain see [`is_singular`].
-pub(crate) type Metric = content::Metric<Vec<u8>>;
+pub(crate) type MetricContent = content::MetricContent<Vec<u8>>;
 /// The one-line and the long help text.
 pub(crate) type Help = content::Help<Vec<u8>>;
 

@@ -17,9 +17,10 @@ use crate::content::Content;
 use crate::encode::{Identity, encode};
 use crate::errno;
 
-static FILES: Mutex<BTreeMap<usize, Published>> = Mutex::new(BTreeMap::new());
+static FILES: Mutex<BTreeMap<usize, FileState>> = Mutex::new(BTreeMap::new());
 
-struct Published {
+/// A file in the table, mapped until it is stopped.
+struct FileState {
     mapped: MappedFile,
     flags: Flags,
     number: u64,
@@ -49,7 +50,7 @@ pub(crate) fn start(
     let map: Map = mapped.as_ptr().cast();
     let flags = Flags::from_raw(identity.flags);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    files().insert(map.addr(), Published { mapped, flags, number });
+    files().insert(map.addr(), FileState { mapped, flags, number });
     Ok(StartedFile { map, number })
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn stop(file: Option<&CStr>, started: StartedFile) {
 }
 
 /// Unmaps a file, and removes it if it has the PROCESS flag.
-fn stop_if(file: Option<&CStr>, map: Map, is_meant: impl Fn(&Published) -> bool) {
+fn stop_if(file: Option<&CStr>, map: Map, is_meant: impl Fn(&FileState) -> bool) {
     let mut files = files();
     if !files.get(&map.addr()).is_some_and(is_meant) {
         return;
@@ -82,7 +83,7 @@ fn stop_if(file: Option<&CStr>, map: Map, is_meant: impl Fn(&Published) -> bool)
 
 /// Locks the table, for no more than a change of it: a child that is forked in that moment, by
 /// another thread, can neither start nor stop a file. Counting takes no lock.
-fn files() -> MutexGuard<'static, BTreeMap<usize, Published>> {
+fn files() -> MutexGuard<'static, BTreeMap<usize, FileState>> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

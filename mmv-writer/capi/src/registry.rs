@@ -10,7 +10,7 @@ use nix::errno::Errno;
 
 use crate::abi::{Map, Units};
 use crate::check::check;
-use crate::content::{Content, Indom, Metric, help, name, text};
+use crate::content::{Content, IndomContent, MetricContent, help, name, text};
 use crate::encode::Identity;
 use crate::errno::report;
 use crate::files::{self, StartedFile};
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn mmv_stats_add_metric(
         let name = unsafe { name(name_) }?;
         // SAFETY: the caller's promise.
         let help = unsafe { help(short_help, long_help) };
-        registry.content.metrics.push(Metric {
+        registry.content.metrics.push(MetricContent {
             name,
             item: item.cast_unsigned(),
             type_code,
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn mmv_stats_add_indom(
         // SAFETY: the caller's promise.
         let help = unsafe { help(short_help, long_help) };
         let serial = serial.cast_unsigned();
-        registry.content.indoms.push(Indom { serial, help, instances: Vec::new() });
+        registry.content.indoms.push(IndomContent { serial, help, instances: Vec::new() });
         Ok(0)
     })
 }

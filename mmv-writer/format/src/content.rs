@@ -18,9 +18,9 @@ use crate::layout::{
 #[derive(Debug, Default)]
 pub struct Content<T> {
     /// Instance domains.
-    pub indoms: Vec<Indom<T>>,
+    pub indoms: Vec<IndomContent<T>>,
     /// Metrics.
-    pub metrics: Vec<Metric<T>>,
+    pub metrics: Vec<MetricContent<T>>,
     /// Values. `None` is an entry that is not in use.
     pub values: Vec<Option<Value>>,
     /// Labels, in version 3 only.
@@ -29,7 +29,7 @@ pub struct Content<T> {
 
 /// An instance domain.
 #[derive(Debug)]
-pub struct Indom<T> {
+pub struct IndomContent<T> {
     /// The domain's number within the file.
     pub serial: u32,
     /// The help texts.
@@ -40,7 +40,7 @@ pub struct Indom<T> {
 
 /// A metric, with the fields of [`MetricV2`].
 #[derive(Debug)]
-pub struct Metric<T> {
+pub struct MetricContent<T> {
     /// The name.
     pub name: T,
     /// The item number of its PMID.
@@ -113,7 +113,7 @@ impl<T> Content<T> {
     }
 }
 
-impl<T> Metric<T> {
+impl<T> MetricContent<T> {
     /// Returns the entry in a file of version 2 or 3, with the offsets of its name and its
     /// help texts.
     pub fn entry(&self, name: u64, [short_help, long_help]: [u64; 2]) -> MetricV2 {

@@ -37,7 +37,7 @@ use pcp_types::{InstanceId, Semantics, Units, ValueType};
 
 use crate::growth::{CellOwner, GrowingToc, REUSE_DELAY};
 pub use crate::layout::Flags;
-use crate::layout::{Header as HeaderBytes, SectionKind, Version};
+use crate::layout::{Header, SectionKind, Version};
 use budget::Budget;
 pub use budget::{Cost, Source};
 pub use defect::{Defect, EntryArray, Problem};
@@ -72,7 +72,7 @@ pub const MAX_LISTED_DEFECTS: usize = 100;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contents {
     /// The fields of the file's header.
-    pub header: Header,
+    pub header: HeaderFields,
     /// The table of contents of a growing file; `None` for other files.
     pub growing: Option<GrowingToc>,
     /// The instance domains, in file order; entries with the same serial are
@@ -81,7 +81,7 @@ pub struct Contents {
     /// The metrics, in file order.
     pub metrics: Vec<Metric>,
     /// The values, in file order. A metric may have none.
-    pub values: Vec<ValueEntry>,
+    pub values: Vec<ValueLocation>,
     /// The labels, in file order.
     pub labels: Vec<Label>,
     /// The first entries that were left out or lost a part, at most [`MAX_LISTED_DEFECTS`].
@@ -92,7 +92,7 @@ pub struct Contents {
 
 /// Fields of a file's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct HeaderFields {
     /// The format's version: 1, 2 or 3.
     pub version: u32,
     /// Generation 1, which was equal to generation 2 and not 0.
@@ -193,7 +193,7 @@ pub struct Metric {
 /// The location of a value. Offsets are in bytes from the start of the file and inside it. All
 /// but `string` are divisible by eight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ValueEntry {
+pub struct ValueLocation {
     /// Index of the metric in [`Contents::metrics`].
     pub metric: usize,
     /// The instance, in the metric's domain; `None` for a singular metric.
@@ -213,7 +213,7 @@ pub struct ValueEntry {
     pub instance_reuses: u32,
 }
 
-impl ValueEntry {
+impl ValueLocation {
     /// Returns the metric and instance of the cell, by their entries; `None` if one of these is
     /// beyond 4 GiB.
     pub fn owner(&self) -> Option<CellOwner> {
@@ -391,7 +391,7 @@ impl Contents {
 
     /// Returns the values of a metric, given its index, in file order. Scans all values: call it
     /// for one metric, not for each in turn.
-    pub fn values_of(&self, metric: usize) -> impl Iterator<Item = &ValueEntry> {
+    pub fn values_of(&self, metric: usize) -> impl Iterator<Item = &ValueLocation> {
         self.values.iter().filter(move |value| value.metric == metric)
     }
 }
@@ -399,7 +399,7 @@ impl Contents {
 fn read_sections<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
     skipped: &mut Vec<Defect>,
-) -> Result<(Header, Sections), Refusal> {
+) -> Result<(HeaderFields, Sections), Refusal> {
     let began = Instant::now();
     let bytes = sections::read_header(budget)?;
     let (version, header) = sections::check_header(&bytes, budget.file_len)?;
@@ -421,7 +421,7 @@ struct Parser<'a, S: Source + ?Sized> {
 }
 
 impl<S: Source + ?Sized> Parser<'_, S> {
-    fn contents(&mut self, header: Header) -> Result<Contents, Refusal> {
+    fn contents(&mut self, header: HeaderFields) -> Result<Contents, Refusal> {
         let labelled = labels::labelled_instances(self.sections);
         let indoms = indoms::parse(self, &labelled)?;
         let metrics = metrics::parse(self, &indoms)?;
@@ -556,7 +556,7 @@ fn lossy(bytes: Vec<u8>) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-const HEADER_BYTES: usize = HeaderBytes::BYTES;
+const HEADER_BYTES: usize = Header::BYTES;
 
 #[cfg(test)]
 mod tests;

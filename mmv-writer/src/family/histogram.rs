@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pcp_types::Units;
 
-use super::kind::{Creation, Overflow, SeriesHandle, SeriesMetric, sealed};
+use super::kind::{Creation, OverflowSeries, SeriesHandle, SeriesMetric, sealed};
 use super::{DEFAULT_MAX_HISTOGRAMS, Family, Labels, register_series};
 use crate::builder::{HistogramBuilder, HistogramSpecs, MetricBuilder};
 use crate::mapping::Cell;
@@ -47,7 +47,7 @@ struct LazyBuckets {
 
 struct OverflowOf {
     metric: Arc<HistogramMetric>,
-    series: Arc<Overflow<Histogram>>,
+    series: Arc<OverflowSeries<Histogram>>,
 }
 
 #[derive(Default)]
@@ -94,7 +94,7 @@ impl sealed::SeriesHandle for Histogram {
 
     fn create(
         metric: &Arc<HistogramMetric>,
-        overflow: Option<&Arc<Overflow<Self>>>,
+        overflow: Option<&Arc<OverflowSeries<Self>>>,
         creation: &mut Creation<'_>,
     ) -> Result<Self, Error> {
         let series = creation.name.to_owned();

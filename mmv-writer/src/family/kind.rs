@@ -22,7 +22,7 @@ impl<H: Handle + Clone> SeriesHandle for H {}
 pub(super) mod sealed {
     use std::sync::Arc;
 
-    use super::{Creation, MAX, Overflow, SeriesMetric};
+    use super::{Creation, MAX, OverflowSeries, SeriesMetric};
     use crate::Error;
 
     pub trait SeriesHandle: Clone + Send + Sync + 'static {
@@ -46,7 +46,7 @@ pub(super) mod sealed {
         #[doc(hidden)]
         fn create(
             metric: &Arc<Self::Metric>,
-            overflow: Option<&Arc<Overflow<Self>>>,
+            overflow: Option<&Arc<OverflowSeries<Self>>>,
             creation: &mut Creation<'_>,
         ) -> Result<Self, Error>;
 
@@ -74,12 +74,12 @@ pub struct Creation<'s> {
 
 /// The series that counts for labels without one.
 #[expect(missing_debug_implementations, reason = "only a sealed trait names it")]
-pub struct Overflow<H> {
+pub struct OverflowSeries<H> {
     handle: OnceLock<H>,
     uses: AtomicU64,
 }
 
-impl<H: sealed::SeriesHandle> Overflow<H> {
+impl<H: sealed::SeriesHandle> OverflowSeries<H> {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self { handle: OnceLock::new(), uses: AtomicU64::new(0) })
     }
@@ -132,7 +132,7 @@ impl<H: Handle + Clone> sealed::SeriesHandle for H {
 
     fn create(
         metric: &Arc<SeriesMetric>,
-        overflow: Option<&Arc<Overflow<Self>>>,
+        overflow: Option<&Arc<OverflowSeries<Self>>>,
         creation: &mut Creation<'_>,
     ) -> Result<Self, Error> {
         let Creation { state, name, .. } = creation;

@@ -9,13 +9,13 @@ use super::{Family, Labels, SeriesHandle};
 /// A handle that removes its series when it is dropped, or when the last one with the same
 /// labels is; see [`Family::scoped`].
 #[must_use = "the series is removed when this is dropped"]
-pub struct Scoped<L: Labels, H: SeriesHandle = crate::Counter> {
+pub struct ScopedHandle<L: Labels, H: SeriesHandle = crate::Counter> {
     family: Family<L, H>,
     labels: L,
     handle: H,
 }
 
-impl<L: Labels, H: SeriesHandle> Scoped<L, H> {
+impl<L: Labels, H: SeriesHandle> ScopedHandle<L, H> {
     pub(super) fn new(family: Family<L, H>, labels: L) -> Self {
         let mut scopes = family.series.scopes.lock().unwrap_or_else(PoisonError::into_inner);
         *scopes.entry(labels.clone()).or_insert(0) += 1;
@@ -26,7 +26,7 @@ impl<L: Labels, H: SeriesHandle> Scoped<L, H> {
     }
 }
 
-impl<L: Labels, H: SeriesHandle> Deref for Scoped<L, H> {
+impl<L: Labels, H: SeriesHandle> Deref for ScopedHandle<L, H> {
     type Target = H;
 
     fn deref(&self) -> &H {
@@ -34,7 +34,7 @@ impl<L: Labels, H: SeriesHandle> Deref for Scoped<L, H> {
     }
 }
 
-impl<L: Labels, H: SeriesHandle> Drop for Scoped<L, H> {
+impl<L: Labels, H: SeriesHandle> Drop for ScopedHandle<L, H> {
     fn drop(&mut self) {
         let series = &self.family.series;
         let mut scopes = series.scopes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,8 +48,8 @@ impl<L: Labels, H: SeriesHandle> Drop for Scoped<L, H> {
     }
 }
 
-impl<L: Labels, H: SeriesHandle> fmt::Debug for Scoped<L, H> {
+impl<L: Labels, H: SeriesHandle> fmt::Debug for ScopedHandle<L, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scoped").field("family", &self.family).finish_non_exhaustive()
+        f.debug_struct("ScopedHandle").field("family", &self.family).finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@ use super::sections::{Part, Sections};
 use crate::Error;
 use crate::identity::FileIdentity;
 use crate::mapping::{CellStrip, Segment};
-use crate::published::{Published, check_process};
+use crate::published::{PublicationGuard, check_process};
 use crate::registration::{Promise, ValueShape};
 use crate::system::{Instant, process_id, wall_time};
 use mmv_format::file::{allocate, extend, next_generation, size_limit};
@@ -61,7 +61,7 @@ impl LiveFile {
     pub(super) fn create(
         identity: &FileIdentity,
         sections: Sections,
-    ) -> Result<(Self, Published), Error> {
+    ) -> Result<(Self, PublicationGuard), Error> {
         let (mut temporary, lock) = identity.temporary()?;
         let path = temporary.path().to_owned();
         let file = Arc::clone(temporary.file());
@@ -97,20 +97,20 @@ impl LiveFile {
         live.write(0, &identity.head(Version::V3, generation, &toc));
         live.store(Header::GENERATION2 as u64, generation);
         live.changed = false;
-        let published = Published::rename(&mut temporary, identity)?;
-        Ok((live, Published::new(published, lock, &identity.path, generation)))
+        let published = PublicationGuard::rename(&mut temporary, identity)?;
+        Ok((live, PublicationGuard::new(published, lock, &identity.path, generation)))
     }
 
     /// Makes a file in private memory only.
     pub(super) fn private(
         identity: &FileIdentity,
         sections: Sections,
-    ) -> Result<(Self, Published), Error> {
+    ) -> Result<(Self, PublicationGuard), Error> {
         let path = identity.path.clone();
         let sections = sections.within(size_limit()).unwrap_or(sections);
         let segment =
             Segment::anonymous(sections.end() as usize).map_err(Error::io("map", &path))?;
-        let published = Published::unpublished(&path);
+        let published = PublicationGuard::unpublished(&path);
         let live = Self {
             path,
             file: None,

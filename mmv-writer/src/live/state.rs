@@ -21,10 +21,10 @@ use super::store::{LiveMetric, LiveStore, Value};
 use crate::identity::{Absent, FileIdentity};
 use crate::metric::ValueSlot;
 use crate::overflow::Clusters;
-use crate::published::Published;
+use crate::published::PublicationGuard;
 use crate::registration::{
-    FileId, Indom, IndomSpec, LabelRecord, MetricSpec, Need, Promise, Registrations, Store,
-    ValueShape, numbers_used_up, serial_of,
+    FileId, IndomSpec, LabelRecord, MetricSpec, Need, Promise, RegisteredIndom, Registrations,
+    Store, ValueShape, numbers_used_up, serial_of,
 };
 use crate::system::Instant;
 use crate::{Counter, Error, Label};
@@ -62,7 +62,7 @@ pub(crate) struct FamilyId {
 
 #[derive(Debug)]
 struct DynamicIndom {
-    indom: Indom,
+    indom: RegisteredIndom,
     families: Vec<FamilyMetric>,
     /// Labels of the existing instances.
     labels: HashMap<String, Vec<Label>>,
@@ -105,14 +105,14 @@ impl State {
     }
 
     /// Returns the first file, while it is published.
-    pub(crate) fn published(&self) -> Option<&Published> {
+    pub(crate) fn published(&self) -> Option<&PublicationGuard> {
         self.registrations.files().next()?.store.published.as_ref()
     }
 
     pub(crate) fn overflow(&self) -> Vec<PathBuf> {
         let overflow = self.registrations.files().skip(1);
         let published = overflow.filter_map(|file| file.store.published.as_ref());
-        published.map(Published::path).map(Path::to_owned).collect()
+        published.map(PublicationGuard::path).map(Path::to_owned).collect()
     }
 
     /// Withdraws all files, the first one last, after announcing what is pending: a reader
@@ -151,12 +151,15 @@ impl State {
     }
 
     /// Adds a domain whose instances come and go.
-    pub(crate) fn add_indom(&mut self, spec: IndomSpec) -> Result<(DynamicId, Indom), Error> {
+    pub(crate) fn add_indom(
+        &mut self,
+        spec: IndomSpec,
+    ) -> Result<(DynamicId, RegisteredIndom), Error> {
         let indom = self.registrations.add_indom(spec)?;
         Ok((self.add_dynamic(indom.clone()), indom))
     }
 
-    fn add_dynamic(&mut self, indom: Indom) -> DynamicId {
+    fn add_dynamic(&mut self, indom: RegisteredIndom) -> DynamicId {
         self.dynamic.push(DynamicIndom {
             indom,
             families: Vec::new(),
@@ -190,7 +193,7 @@ impl State {
         &mut self,
         spec: MetricSpec,
         id: DynamicId,
-        indom: &Indom,
+        indom: &RegisteredIndom,
         handles: Weak<dyn RemoveHandle>,
         promised: usize,
     ) -> Result<FamilyId, Error> {
@@ -403,7 +406,7 @@ impl FamilyMetric {
     }
 
     /// Adds a value that is absent until it is requested, if there is room to spare.
-    fn add_absent(&mut self, store: &mut LiveStore, indom: &Indom, slot: usize) {
+    fn add_absent(&mut self, store: &mut LiveStore, indom: &RegisteredIndom, slot: usize) {
         let need = Need::of_values(self.metric.shape, 1);
         let is_there = self.value(slot).is_some();
         let has_room = is_there || store.has_room_to_spare();

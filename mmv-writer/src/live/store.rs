@@ -17,8 +17,10 @@ use crate::Error;
 use crate::identity::FileIdentity;
 use crate::mapping::{CellStrip, Lease};
 use crate::metric::{SharedText, ValueSlot};
-use crate::published::{Published, unless_lenient};
-use crate::registration::{Help, Indom, LabelRecord, MetricRecord, Need, Store, ValueShape};
+use crate::published::{PublicationGuard, unless_lenient};
+use crate::registration::{
+    Help, LabelRecord, MetricRecord, Need, RegisteredIndom, Store, ValueShape,
+};
 use crate::system::Instant;
 
 /// Size of the offset of the name, at the beginning of a metric's entry.
@@ -32,7 +34,7 @@ pub(crate) struct LiveStore {
     /// The instances of each domain, by the domain's index in the registry.
     instances: HashMap<usize, InstanceTable>,
     /// `None` once it is withdrawn.
-    pub(super) published: Option<Published>,
+    pub(super) published: Option<PublicationGuard>,
     /// The lease of the values of singular metrics, which are never reused.
     lease: Arc<Lease>,
 }
@@ -119,7 +121,7 @@ impl Store for LiveStore {
         strip.ok_or_else(|| self.file.error("place values", ErrorKind::InvalidInput))
     }
 
-    fn add_indom(&mut self, indom: &Indom, serial: u32) {
+    fn add_indom(&mut self, indom: &RegisteredIndom, serial: u32) {
         let [short_help, long_help] = self.add_help(&indom.record.help);
         let entry = IndomEntry { serial, count: 0, instances: 0, short_help, long_help };
         let at = self.file.take(SectionKind::Indoms);
@@ -152,7 +154,7 @@ impl Store for LiveStore {
         metric.link(&mut self.file, &value, &self.lease)
     }
 
-    fn add_values(&mut self, metric: &LiveMetric, indom: &Indom) -> Vec<ValueSlot> {
+    fn add_values(&mut self, metric: &LiveMetric, indom: &RegisteredIndom) -> Vec<ValueSlot> {
         let table = self.instances.get(&indom.index);
         let mut slots = Vec::new();
         for slot in table.into_iter().flat_map(InstanceTable::slots) {
@@ -182,19 +184,19 @@ impl LiveStore {
     }
 
     /// Returns the instances of a domain in this file, if the file has the domain.
-    pub(super) fn table(&self, indom: &Indom) -> Option<&InstanceTable> {
+    pub(super) fn table(&self, indom: &RegisteredIndom) -> Option<&InstanceTable> {
         self.instances.get(&indom.index)
     }
 
     /// Returns the instances of a domain, none if the file does not have the domain yet.
-    pub(super) fn table_mut(&mut self, indom: &Indom) -> &mut InstanceTable {
+    pub(super) fn table_mut(&mut self, indom: &RegisteredIndom) -> &mut InstanceTable {
         table_mut(&mut self.instances, indom)
     }
 
     /// Creates an instance if it does not exist, and returns the index of its slot.
     pub(super) fn create_instance(
         &mut self,
-        indom: &Indom,
+        indom: &RegisteredIndom,
         name: &str,
         id: i32,
     ) -> Result<usize, Error> {
@@ -203,7 +205,7 @@ impl LiveStore {
 
     pub(super) fn add_instance_labels(
         &mut self,
-        indom: &Indom,
+        indom: &RegisteredIndom,
         slot: usize,
         labels: &[LabelRecord],
     ) {
@@ -214,7 +216,7 @@ impl LiveStore {
     }
 
     /// Hides an instance and its labels. Returns whether there were labels.
-    pub(super) fn remove_instance(&mut self, indom: &Indom, name: &str) -> bool {
+    pub(super) fn remove_instance(&mut self, indom: &RegisteredIndom, name: &str) -> bool {
         let labels = table_mut(&mut self.instances, indom).remove(&mut self.file, name);
         for at in &labels {
             self.file.hide_label(*at);
@@ -244,7 +246,7 @@ impl LiveStore {
     pub(super) fn link(
         &mut self,
         metric: &LiveMetric,
-        indom: &Indom,
+        indom: &RegisteredIndom,
         slot: usize,
         value: &mut Option<Value>,
     ) -> ValueSlot {
@@ -269,7 +271,7 @@ fn halves(word: u64) -> [u32; 2] {
 /// Returns the instances of a domain; none if the file does not have the domain yet.
 fn table_mut<'t>(
     tables: &'t mut HashMap<usize, InstanceTable>,
-    indom: &Indom,
+    indom: &RegisteredIndom,
 ) -> &'t mut InstanceTable {
     tables.entry(indom.index).or_insert_with(|| InstanceTable::new(indom.record.serial))
 }

@@ -405,7 +405,7 @@ fn each_instance_has_a_value_or_none_in_every_family() {
     assert_eq!(found, expected);
     let text = |instance: &str| {
         let contents = contents(&with);
-        let is_its = |value: &&mmv_format::view::ValueEntry| {
+        let is_its = |value: &&mmv_format::view::ValueLocation| {
             value.string.is_some() && name_of(&contents, 1, value.instance.unwrap()) == instance
         };
         word(&open(&with), contents.values.iter().find(is_its).unwrap().string.unwrap())

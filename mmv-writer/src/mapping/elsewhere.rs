@@ -11,11 +11,11 @@ use mmv_format::file::TemporaryFile;
 use super::WORD;
 
 /// Memory of the process, freed when this is dropped.
-pub(super) struct Mapped {
+pub(super) struct MappedMemory {
     _memory: Box<[AtomicU64]>,
 }
 
-impl Mapped {
+impl MappedMemory {
     pub(super) fn file(_: &Arc<File>, _: u64, _: usize) -> io::Result<(NonNull<u8>, Self)> {
         Err(io::ErrorKind::Unsupported.into())
     }

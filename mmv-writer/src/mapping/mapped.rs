@@ -17,13 +17,13 @@ pub(crate) use fork::LockRegistration;
 
 /// A mapping, unmapped when this is dropped.
 #[expect(dead_code, reason = "owned so that the memory is unmapped when it is dropped")]
-pub(super) enum Mapped {
+pub(super) enum MappedMemory {
     // Dropped in this order: the entry for forks, the mapping, the file.
     File(fork::Registration, MmapRaw, Arc<File>),
     Anonymous(MmapRaw),
 }
 
-impl Mapped {
+impl MappedMemory {
     /// Maps a part of a file for writing, and returns its address.
     pub(super) fn file(
         file: &Arc<File>,

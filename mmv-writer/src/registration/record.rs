@@ -16,7 +16,7 @@ use crate::{Error, Label};
 pub(crate) type Help = content::Help<String>;
 
 /// A checked metric, with its complete name and its numbers in a file.
-pub(crate) type MetricRecord = content::Metric<String>;
+pub(crate) type MetricRecord = content::MetricContent<String>;
 
 /// The serial that a program wants for a domain.
 #[derive(Debug, Clone, Copy, Default)]

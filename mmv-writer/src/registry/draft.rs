@@ -33,9 +33,9 @@ use crate::Error;
 use crate::identity::FileIdentity;
 use crate::mapping::{CellStrip, LockRegistration, Segment};
 use crate::metric::{SharedText, ValueSlot};
-use crate::published::{Published, check_process, unless_lenient};
+use crate::published::{PublicationGuard, check_process, unless_lenient};
 use crate::registration::{
-    Indom, LabelRecord, MetricRecord, Need, Store, ValueShape, version_for_name,
+    LabelRecord, MetricRecord, Need, RegisteredIndom, Store, ValueShape, version_for_name,
 };
 use crate::system::write_all_at;
 
@@ -131,12 +131,12 @@ impl Store for Draft {
         Arc::new(segment).strip(0, stride, values).ok_or_else(invalid)
     }
 
-    fn add_indom(&mut self, indom: &Indom, serial: u32) {
+    fn add_indom(&mut self, indom: &RegisteredIndom, serial: u32) {
         let record = &indom.record;
         let members = record.members.iter().map(|(id, name)| (id.get(), name.clone()));
         let instances = members.collect();
         let help = record.help.clone();
-        self.content.indoms.push(content::Indom { serial, help, instances });
+        self.content.indoms.push(content::IndomContent { serial, help, instances });
     }
 
     fn add_metric(&mut self, metric: MetricRecord, shape: ValueShape) -> DraftMetric {
@@ -151,7 +151,7 @@ impl Store for Draft {
         self.append_value(metric, None)
     }
 
-    fn add_values(&mut self, metric: &DraftMetric, _: &Indom) -> Vec<ValueSlot> {
+    fn add_values(&mut self, metric: &DraftMetric, _: &RegisteredIndom) -> Vec<ValueSlot> {
         let serial = self.content.metrics[metric.index].indom;
         let instances = self.content.instances_of(serial).unwrap_or_default();
         instances.map(|instance| self.append_value(metric, Some(instance))).collect()
@@ -215,9 +215,9 @@ impl Draft {
         mut self,
         pinned: Option<Version>,
         labels: &[LabelRecord],
-    ) -> Result<Published, Error> {
+    ) -> Result<PublicationGuard, Error> {
         let Some((mut temporary, lock)) = self.temporary.take() else {
-            return Ok(Published::unpublished(&self.identity.path));
+            return Ok(PublicationGuard::unpublished(&self.identity.path));
         };
         self.content.labels = labels.iter().map(LabelRecord::entry).collect();
         let mut published = self.publish_file(&mut temporary, pinned);
@@ -228,8 +228,8 @@ impl Draft {
         }
         let path = &self.identity.path;
         Ok(match unless_lenient(published, self.lenient)? {
-            Some((file, generation)) => Published::new(file, lock, path, generation),
-            None => Published::unpublished(path),
+            Some((file, generation)) => PublicationGuard::new(file, lock, path, generation),
+            None => PublicationGuard::unpublished(path),
         })
     }
 
@@ -252,7 +252,7 @@ impl Draft {
         // With release order: a reader that sees it sees everything else.
         self.store(Header::GENERATION2 as u64, generation, Ordering::Release)
             .map_err(Error::io("write", &path))?;
-        Ok((Published::rename(temporary, &self.identity)?, generation))
+        Ok((PublicationGuard::rename(temporary, &self.identity)?, generation))
     }
 
     /// Changes to another name of the file if another user has taken this one, or had it when

@@ -17,25 +17,25 @@ use crate::{Error, Label};
 #[derive(Clone)]
 #[must_use]
 pub struct Indom {
-    registered: registration::Indom,
+    registered: registration::RegisteredIndom,
     /// `None` if its instances are fixed.
     growing: Option<(Arc<GrowingFiles>, DynamicId)>,
 }
 
 impl Indom {
-    pub(crate) fn fixed(registered: registration::Indom) -> Self {
+    pub(crate) fn fixed(registered: registration::RegisteredIndom) -> Self {
         Self { registered, growing: None }
     }
 
     pub(crate) fn growing(
-        registered: registration::Indom,
+        registered: registration::RegisteredIndom,
         files: &Arc<GrowingFiles>,
         id: DynamicId,
     ) -> Self {
         Self { registered, growing: Some((Arc::clone(files), id)) }
     }
 
-    pub(crate) fn registered(&self) -> &registration::Indom {
+    pub(crate) fn registered(&self) -> &registration::RegisteredIndom {
         &self.registered
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use mmv_format::view::{Contents, ValueEntry};
+use mmv_format::view::{Contents, ValueLocation};
 use mmv_tracing::MetricsLayer;
 use mmv_writer::Registry;
 use tempfile::TempDir;
@@ -24,7 +24,7 @@ fn found(path: &Path) -> BTreeMap<String, u64> {
     let bytes = std::fs::read(path).unwrap();
     let contents = Contents::parse(&bytes).unwrap();
     assert_eq!(contents.skipped, []);
-    let name = |value: &ValueEntry| {
+    let name = |value: &ValueLocation| {
         let metric = &contents.metrics[value.metric].name;
         let indom = contents.metrics[value.metric].indom.and_then(|serial| contents.indom(serial));
         let instances = indom.into_iter().flat_map(|indom| &indom.instances);

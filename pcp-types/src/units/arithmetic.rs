@@ -9,7 +9,7 @@ use super::{AXES, Conversion, EXTRA_SCALE, EXTRA_UNIT, Field, SCALE_COUNT, SIGNE
 
 /// The units of a result, and what has to be done to its operands first.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Combined {
+pub struct CombinedUnits {
     /// The units of the result.
     pub units: Units,
     /// Conversion of the left operand; `None` if it stays as it is.
@@ -31,7 +31,7 @@ impl Units {
     /// assert_eq!(sum.right, None);
     /// assert_eq!(Units::bytes().plus(Units::seconds()), None);
     /// ```
-    pub fn plus(self, other: Self) -> Option<Combined> {
+    pub fn plus(self, other: Self) -> Option<CombinedUnits> {
         let is_count = |units: Self| units.powers() == [0, 0, 1, 0];
         let counts = (self.is_plain_number() && is_count(other))
             || (is_count(self) && other.is_plain_number());
@@ -45,7 +45,7 @@ impl Units {
 
     /// Units of a product, `None` if both operands have a physical unit or a
     /// power leaves -8..=7.
-    pub fn times(self, other: Self) -> Option<Combined> {
+    pub fn times(self, other: Self) -> Option<CombinedUnits> {
         if self.extra_unit() != 0 && other.extra_unit() != 0 {
             return None;
         }
@@ -60,7 +60,7 @@ impl Units {
 
     /// Units of a quotient, `None` if the operands have different physical
     /// units or a power leaves -8..=7.
-    pub fn over(self, other: Self) -> Option<Combined> {
+    pub fn over(self, other: Self) -> Option<CombinedUnits> {
         if self.clashes_with(other) {
             return None;
         }
@@ -136,13 +136,13 @@ impl Units {
         Some(units)
     }
 
-    fn combined(self, other: Self, scaled: (Self, Self), units: Self) -> Option<Combined> {
+    fn combined(self, other: Self, scaled: (Self, Self), units: Self) -> Option<CombinedUnits> {
         let conversion = |from: Self, to: Self| {
             if from == to { Some(None) } else { from.conversion_to(to).map(Some) }
         };
         let left = conversion(self, scaled.0)?;
         let right = conversion(other, scaled.1)?;
-        Some(Combined { units, left, right })
+        Some(CombinedUnits { units, left, right })
     }
 }
 
@@ -150,7 +150,7 @@ impl Units {
 mod tests {
     use super::*;
 
-    type Operation = fn(Units, Units) -> Option<Combined>;
+    type Operation = fn(Units, Units) -> Option<CombinedUnits>;
 
     /// The units of the result, and what becomes of 1 in each operand.
     fn combined(left: &str, operation: Operation, right: &str) -> Option<(String, f64, f64)> {

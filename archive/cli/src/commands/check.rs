@@ -22,7 +22,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct CheckCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -57,7 +57,7 @@ struct JsonTotals {
     values: u64,
 }
 
-impl Arguments {
+impl CheckCommand {
     /// Prints the findings; [`Failure::Findings`] if there is an error or a warning.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         self.archive.each_base(self.json, |base, out| self.print(base, out))

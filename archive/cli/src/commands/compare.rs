@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::comparison::{
-    Change, Comparison, Excluded, ObservedRun, RunOptions, SeriesName, Side, Statistic, Verdict,
-    compare, series_title,
+    Change, Comparison, ExcludedPeriod, ObservedRun, RunOptions, RunSide, SeriesName, Statistic,
+    Verdict, compare, series_title,
 };
 use crate::left_out::check_whole_set;
 use crate::options::{ArchiveArgument, Parts};
@@ -48,7 +48,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct CompareCommand {
     /// Base run as base=ARCHIVE, and the new one as new=ARCHIVE; or one archive for --before and
     /// --after. An archive is a base name, a directory, a pattern, a list with commas, or @ for
     /// those of this machine's agent
@@ -134,7 +134,7 @@ pub(crate) fn compare_last(runs: &[Run], ranks: &[f64]) -> Comparison {
     compare(&bases, &new.observed, ranks)
 }
 
-impl Arguments {
+impl CompareCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         self.run_within(usize::MAX)
     }
@@ -262,7 +262,8 @@ impl Arguments {
         }
         out.text.push(b'\n');
         out.text.extend_from_slice(self.totals(comparison, rows.len()).as_bytes());
-        for (side, title) in [(Side::New, "Only in the new run"), (Side::Base, "Only in the base")]
+        for (side, title) in
+            [(RunSide::New, "Only in the new run"), (RunSide::Base, "Only in the base")]
         {
             if let Some(list) = one_sided_text(comparison, side) {
                 out.text.extend_from_slice(format!("{title}: {}\n", shown(&list)).as_bytes());
@@ -400,7 +401,7 @@ fn part_of(
 }
 
 /// Describes a cut, with dates if the run is on several days.
-fn excluded_text(cut: &Excluded, window: &RangeInclusive<Timestamp>, zone: &Zone) -> String {
+fn excluded_text(cut: &ExcludedPeriod, window: &RangeInclusive<Timestamp>, zone: &Zone) -> String {
     let program = cut.program.as_deref().map(|program| format!("{program}: ")).unwrap_or_default();
     let first_day = zone.strftime(*window.start(), "%F");
     let is_one_day = first_day == zone.strftime(*window.end(), "%F");
@@ -443,7 +444,7 @@ fn push_cells(grid: &mut Grid, change: &Change) {
 }
 
 /// Lists the metrics that only one side has, with the number of instances of each.
-fn one_sided_text(comparison: &Comparison, side: Side) -> Option<String> {
+fn one_sided_text(comparison: &Comparison, side: RunSide) -> Option<String> {
     let mut metrics: BTreeMap<&str, usize> = BTreeMap::new();
     for (found, metric, instance) in &comparison.one_sided {
         if *found == side {
@@ -589,8 +590,8 @@ pub(crate) fn document<'a>(
         })
     });
     let (series, more_series) = limited(comparison.changes.iter().map(ChangeJson::new), limit);
-    let (only_base, more_of_base) = one_sided(Side::Base);
-    let (only_new, more_of_new) = one_sided(Side::New);
+    let (only_base, more_of_base) = one_sided(RunSide::Base);
+    let (only_new, more_of_new) = one_sided(RunSide::New);
     let (excluded, more_excluded) = limited(excluded, limit);
     ComparisonJson {
         runs: runs

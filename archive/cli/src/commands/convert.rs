@@ -32,7 +32,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct ConvertCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -91,7 +91,7 @@ impl Compress {
     }
 }
 
-impl Arguments {
+impl ConvertCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let archives = self.archive.open_without_contradictions()?;
         let source = Source::from(&archives);

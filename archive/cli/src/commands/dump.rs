@@ -42,7 +42,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of pmdumplog")]
-pub(crate) struct Arguments {
+pub(crate) struct DumpCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -150,7 +150,7 @@ struct Dump<'a> {
     out: &'a mut Output,
 }
 
-impl Arguments {
+impl DumpCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         if self.hex {
             return self.archive.each_file(hex::print);

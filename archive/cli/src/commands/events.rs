@@ -50,7 +50,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct EventsCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -105,7 +105,7 @@ struct ProgramJson<'a> {
     reason: Option<&'a str>,
 }
 
-impl Arguments {
+impl EventsCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let archives = self.archive.open(&self.metrics)?;
         let source = Source::from(&archives);

@@ -17,7 +17,7 @@ use crate::Failure;
 use crate::columns::{InstanceLabels, Labels, instance_names};
 use crate::comparison::{ObservedRun, RunOptions, Statistic, program_of, series_title};
 use crate::explanation::{
-    ChangeKind, ChangePoint, Event, Explanation, History, MIN_CHANGE, MIN_VALUES, explain,
+    ChangeKind, ChangePoint, Explanation, History, MIN_CHANGE, MIN_VALUES, RecordedEvent, explain,
     read_events, read_resets, restart_loops,
 };
 use crate::groups::max_series;
@@ -57,7 +57,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct ExplainCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -133,7 +133,7 @@ impl History for SelectedHistory<'_> {
     }
 }
 
-impl Arguments {
+impl ExplainCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         self.run_within(usize::MAX)
     }
@@ -208,7 +208,7 @@ pub(crate) struct WindowChanges<'a> {
     /// The window with the time before it.
     range: RangeInclusive<Timestamp>,
     explanation: Explanation,
-    events: Vec<Event>,
+    events: Vec<RecordedEvent>,
 }
 
 impl<'a> WindowChanges<'a> {
@@ -320,7 +320,7 @@ struct Report<'a> {
 
 /// Consecutive events of one kind and program.
 struct EventLine<'e> {
-    event: &'e Event,
+    event: &'e RecordedEvent,
     last: Timestamp,
     times: usize,
 }
@@ -663,7 +663,7 @@ impl<'a> ChangeJson<'a> {
 }
 
 impl<'a> EventJson<'a> {
-    fn new(event: &'a Event) -> Self {
+    fn new(event: &'a RecordedEvent) -> Self {
         Self {
             time: Rfc3339(event.time),
             kind: &event.kind,

@@ -24,7 +24,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct ExtractCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-impl Arguments {
+impl ExtractCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let archives = self.archive.open_for_copy(&self.metrics)?;
         let source = Source::from(&archives);

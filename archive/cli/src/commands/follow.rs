@@ -43,7 +43,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct FollowCommand {
     /// Archive: its base name, any of its files, or a directory for the newest archive in it and
     /// those that follow it; @ for those of this machine's agent
     archive: PathBuf,
@@ -98,7 +98,7 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-impl Arguments {
+impl FollowCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let poll = parse_interval(&self.poll)?;
         let archive = archives::resolve(&self.archive);

@@ -27,7 +27,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct InfoCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -93,7 +93,7 @@ impl Counts {
     }
 }
 
-impl Arguments {
+impl InfoCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         if self.quick {
             return self.archive.each_outline(self.json, |outline, out| self.outline(outline, out));

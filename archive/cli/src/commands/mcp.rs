@@ -55,7 +55,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct McpCommand {
     /// Archive, as for the other commands: a base name, a directory, a pattern, a list with commas,
     /// or @ for the archives of this machine's agent. To serve several, name each of them:
     /// A=ARCHIVE B=ARCHIVE ...
@@ -82,7 +82,7 @@ impl Archives {
     }
 }
 
-impl Arguments {
+impl McpCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let archives = self.archives()?;
         let failed = |error| Failure::Input(format!("standard input: {error}"));

@@ -40,7 +40,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
-pub(crate) struct Arguments {
+pub(crate) struct MetricsCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -93,7 +93,7 @@ struct InstanceEntry {
     labels: Map<String, JsonValue>,
 }
 
-impl Arguments {
+impl MetricsCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         if self.names {
             return self.print_names();

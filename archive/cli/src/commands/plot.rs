@@ -59,7 +59,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct PlotCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -237,7 +237,7 @@ impl Clock {
     }
 }
 
-impl Arguments {
+impl PlotCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         self.draw(|caption, panels, size| match &self.output {
             Some(path) => write_image(path, caption, panels, size),
@@ -376,7 +376,7 @@ impl Arguments {
             let top = count.most();
             let reduced = many::reduce(selection, columns, top, &is_kept, &span, sampling, clock)?;
             let layout = self.layout(count, &histogram, &is_error);
-            let many::Reduced { columns, rows, sums } = reduced;
+            let many::ReducedColumns { columns, rows, sums } = reduced;
             return some_panels(lines::panels(&columns, &sums, &rows, &layout));
         }
         let is_plain = self.expressions.is_empty()

@@ -27,7 +27,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct ReduceCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-impl Arguments {
+impl ReduceCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let archives = self.archive.open_for_copy(&self.metrics)?;
         let source = Source::from(&archives);

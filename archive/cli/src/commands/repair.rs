@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jiff::tz::TimeZone;
 use pcp_archive::Timestamp;
-use pcp_archive::repair::{self, Renamed, Repaired};
+use pcp_archive::repair::{self, MetricRename, RepairReport};
 use pcp_archive::salvage::Loss;
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct RepairCommand {
     /// Archive: its base name, any of its files, or a directory with a single archive
     archive: PathBuf,
 
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Serialize)]
-struct JsonRepaired<'r> {
+struct RepairJson<'r> {
     archive: &'r Path,
     records: u64,
     thinned: u64,
@@ -67,13 +67,13 @@ struct JsonRepaired<'r> {
     start_seconds: EpochSeconds,
     end: Rfc3339,
     end_seconds: EpochSeconds,
-    lost: Vec<JsonLost<'r>>,
-    renamed: Vec<JsonRenamed<'r>>,
-    further: Vec<JsonRepaired<'r>>,
+    lost: Vec<LostJson<'r>>,
+    renamed: Vec<RenameJson<'r>>,
+    further: Vec<RepairJson<'r>>,
 }
 
 #[derive(Serialize)]
-struct JsonLost<'r> {
+struct LostJson<'r> {
     file: &'r Path,
     offset: u64,
     bytes: u64,
@@ -85,14 +85,14 @@ struct JsonLost<'r> {
 }
 
 #[derive(Serialize)]
-struct JsonRenamed<'r> {
+struct RenameJson<'r> {
     pmid: String,
     old: &'r str,
     new: &'r str,
     reason: &'r str,
 }
 
-impl Arguments {
+impl RepairCommand {
     /// Prints the counts of records that are kept, and what is lost; or the number of index
     /// entries.
     pub(crate) fn run(&self) -> Result<(), Failure> {
@@ -119,7 +119,7 @@ impl Arguments {
     }
 }
 
-fn text(repaired: &Repaired) -> String {
+fn text(repaired: &RepairReport) -> String {
     let zone = Zone::new(TimeZone::UTC);
     let (start, end) = repaired.span;
     let mut lines = vec![
@@ -150,7 +150,7 @@ fn text(repaired: &Repaired) -> String {
         ]);
     }
     lines.extend(repaired.lost.iter().map(|lost| line_of(lost, &zone)));
-    lines.extend(repaired.renamed.iter().map(|Renamed { pmid, old, new, reason }| {
+    lines.extend(repaired.renamed.iter().map(|MetricRename { pmid, old, new, reason }| {
         let [old, new] = [old, new].map(|name| shown(name));
         format!("renamed metric {pmid} from \"{old}\" to \"{new}\": {reason}")
     }));
@@ -169,8 +169,8 @@ fn line_of(lost: &Loss, zone: &Zone) -> String {
     format!("lost {}: offset {offset}: {bytes} bytes{span}: {}", shown_path(file), shown(reason))
 }
 
-fn json(repaired: &Repaired) -> JsonRepaired<'_> {
-    let lost = repaired.lost.iter().map(|lost| JsonLost {
+fn json(repaired: &RepairReport) -> RepairJson<'_> {
+    let lost = repaired.lost.iter().map(|lost| LostJson {
         file: &lost.file,
         offset: lost.offset,
         bytes: lost.bytes,
@@ -180,13 +180,10 @@ fn json(repaired: &Repaired) -> JsonRepaired<'_> {
         before: lost.before.map(Rfc3339),
         before_seconds: lost.before.map(EpochSeconds),
     });
-    let renamed = repaired.renamed.iter().map(|Renamed { pmid, old, new, reason }| JsonRenamed {
-        pmid: pmid.to_string(),
-        old,
-        new,
-        reason,
+    let renamed = repaired.renamed.iter().map(|MetricRename { pmid, old, new, reason }| {
+        RenameJson { pmid: pmid.to_string(), old, new, reason }
     });
-    JsonRepaired {
+    RepairJson {
         archive: &repaired.base,
         records: repaired.records,
         thinned: repaired.thinned,

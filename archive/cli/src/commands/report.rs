@@ -84,7 +84,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
-pub(crate) struct Arguments {
+pub(crate) struct ReportCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -210,7 +210,7 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-impl Arguments {
+impl ReportCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         // Expressions may use any metric.
         let asked = self.expressions.is_empty().then_some(&*self.metrics);

@@ -47,7 +47,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct SnapshotCommand {
     #[command(flatten)]
     sides: SidesArgument,
 
@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-impl Arguments {
+impl SnapshotCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let sides = Sides::open(&self.sides)?;
         sides.check_names()?;

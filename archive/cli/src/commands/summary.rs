@@ -52,7 +52,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option on the command line")]
-pub(crate) struct Arguments {
+pub(crate) struct SummaryCommand {
     #[command(flatten)]
     archive: ArchiveArgument,
 
@@ -256,7 +256,7 @@ fn same_rank(one: f64, other: f64) -> bool {
     (one - other).abs() < 1e-9
 }
 
-impl Arguments {
+impl SummaryCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let archives = self.archive.open(&self.metrics)?;
         let source = Source::from(&archives);

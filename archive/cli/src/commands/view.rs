@@ -46,7 +46,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct ViewCommand {
     #[command(flatten)]
     sides: SidesArgument,
 
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     zone: ZoneOptions,
 }
 
-impl Arguments {
+impl ViewCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let sides = Sides::open(&self.sides)?;
         sides.check_names()?;

@@ -67,7 +67,7 @@ pub(crate) struct Change {
 
 /// The side that has a metric which the other lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum RunSide {
     Base,
     New,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Comparison {
     /// Sorted by significant effect, largest first; unclear changes are last.
     pub(crate) changes: Vec<Change>,
     /// Metrics and instances that only one side has.
-    pub(crate) one_sided: Vec<(Side, String, Option<Arc<str>>)>,
+    pub(crate) one_sided: Vec<(RunSide, String, Option<Arc<str>>)>,
 }
 
 /// Compares a run with others. `ranks` are further quantiles of histograms.
@@ -247,13 +247,13 @@ impl Comparison {
             (Some(base), Some(new)) => {
                 self.changes.push(Change::new(name, statistic, units, base, new));
             }
-            (Some(_), None) => self.add_one_sided(Side::Base, name),
-            (None, Some(_)) => self.add_one_sided(Side::New, name),
+            (Some(_), None) => self.add_one_sided(RunSide::Base, name),
+            (None, Some(_)) => self.add_one_sided(RunSide::New, name),
             (None, None) => {}
         }
     }
 
-    fn add_one_sided(&mut self, side: Side, name: &SeriesName) {
+    fn add_one_sided(&mut self, side: RunSide, name: &SeriesName) {
         self.one_sided.push((side, name.0.clone(), name.1.clone()));
     }
 
@@ -284,9 +284,9 @@ impl Comparison {
         let base: Vec<&RunHistogram> =
             bases.iter().filter_map(|run| run.histograms.get(name)).collect();
         let Some(new) = new.histograms.get(name) else {
-            return self.add_one_sided(Side::Base, name);
+            return self.add_one_sided(RunSide::Base, name);
         };
-        let Some(first) = base.first() else { return self.add_one_sided(Side::New, name) };
+        let Some(first) = base.first() else { return self.add_one_sided(RunSide::New, name) };
         let units = first.units;
         let Some(base) =
             base.into_iter().map(|one| in_units(one, units)).collect::<Option<Vec<_>>>()

@@ -55,7 +55,7 @@ impl Default for RunOptions {
 
 /// A period left out of the comparison, or the time of a restart.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Excluded {
+pub(crate) struct ExcludedPeriod {
     /// `None` if it applies to all programs.
     pub(crate) program: Option<String>,
     pub(crate) begin: Timestamp,
@@ -68,7 +68,7 @@ pub(crate) struct ObservedRun {
     pub(crate) series: BTreeMap<SeriesName, SeriesColumns>,
     pub(crate) histograms: BTreeMap<SeriesName, RunHistogram>,
     /// In the order of time.
-    pub(crate) excluded: Vec<Excluded>,
+    pub(crate) excluded: Vec<ExcludedPeriod>,
     /// The damaged parts of the archives.
     pub(crate) lost: Vec<Loss>,
 }
@@ -410,7 +410,7 @@ fn first_record(source: Source<'_>, from: Timestamp) -> pcp_archive::Result<Opti
 struct Cuts {
     /// The columns, by the place of the metric in the selection.
     columns: Vec<Vec<RangeInclusive<u32>>>,
-    excluded: Vec<Excluded>,
+    excluded: Vec<ExcludedPeriod>,
     /// The programs that are not running.
     away: BTreeMap<String, Away>,
 }
@@ -465,7 +465,7 @@ impl Cuts {
         if let Some(begin) = begin.filter(|_| options.without_absences) {
             self.cut(&concerned, &columns_of(grid, begin, event.at));
         }
-        self.excluded.push(Excluded {
+        self.excluded.push(ExcludedPeriod {
             program: Some(program.to_owned()),
             begin: begin.unwrap_or(event.at),
             end: event.at,
@@ -483,7 +483,7 @@ impl Cuts {
     }
 
     fn add_fall(&mut self, fall: &Fall, grid: &Grid, options: RunOptions) {
-        self.excluded.push(Excluded {
+        self.excluded.push(ExcludedPeriod {
             program: Some(fall.program.clone()),
             begin: fall.at,
             end: fall.at,
@@ -515,7 +515,7 @@ impl Cuts {
         let window = grid.window();
         let end = begin.saturating_add(warm_up).min(*window.end());
         let program = program.map(str::to_owned);
-        self.excluded.push(Excluded { program, begin, end, reason: "warm-up" });
+        self.excluded.push(ExcludedPeriod { program, begin, end, reason: "warm-up" });
         columns_of(grid, begin, end)
     }
 
@@ -523,7 +523,7 @@ impl Cuts {
     fn add_damage(&mut self, lost: &[Loss], grid: &Grid) {
         let (start, end) = grid.window().into_inner();
         for loss in lost {
-            self.excluded.push(Excluded {
+            self.excluded.push(ExcludedPeriod {
                 program: None,
                 begin: loss.after.unwrap_or(start).max(start),
                 end: loss.before.unwrap_or(end).min(end),
@@ -555,13 +555,13 @@ impl Cuts {
             };
             let end = next.map_or(window_end, |next| next.min(window_end));
             let reason = "gap in the archive";
-            self.excluded.push(Excluded { program: None, begin: *mark, end, reason });
+            self.excluded.push(ExcludedPeriod { program: None, begin: *mark, end, reason });
         }
         Ok(())
     }
 
     /// Returns what was cut out, in the order of time.
-    fn finish(&mut self, grid: &Grid, options: RunOptions) -> Vec<Excluded> {
+    fn finish(&mut self, grid: &Grid, options: RunOptions) -> Vec<ExcludedPeriod> {
         let mut excluded = std::mem::take(&mut self.excluded);
         let end = *grid.window().end();
         for (program, Away { since, metrics }) in std::mem::take(&mut self.away) {
@@ -569,7 +569,7 @@ impl Cuts {
                 self.cut(&metrics, &columns_of(grid, since, end));
             }
             let program = Some(program);
-            excluded.push(Excluded { program, begin: since, end, reason: "not running" });
+            excluded.push(ExcludedPeriod { program, begin: since, end, reason: "not running" });
         }
         excluded.sort_by_key(|cut| cut.begin);
         excluded

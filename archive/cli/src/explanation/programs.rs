@@ -10,7 +10,7 @@ use pcp_archive::{Source, Timestamp, Units};
 
 use super::{COLUMNS, ChangeKind, ChangePoint, History, TimeColumns};
 use crate::Failure;
-use crate::comparison::{Excluded, ObservedRun, program_of, read_falls};
+use crate::comparison::{ExcludedPeriod, ObservedRun, program_of, read_falls};
 
 const MIN_RESTARTS: usize = 3;
 /// Least ratio of the rate of restarts to the rate before.
@@ -26,7 +26,7 @@ const MIN_REGULAR: f64 = 0.9;
 
 /// Something that happened to a program, or to the agent.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Event {
+pub(crate) struct RecordedEvent {
     pub(crate) time: Timestamp,
     pub(crate) kind: String,
     pub(crate) program: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Event {
 
 /// A period without values.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Unmeasured {
+pub(crate) struct UnmeasuredPeriod {
     /// `None` for all programs.
     pub(crate) program: Option<String>,
     pub(crate) begin: Timestamp,
@@ -48,11 +48,11 @@ pub(crate) struct Unmeasured {
 pub(crate) fn read_events(
     source: Source<'_>,
     range: RangeInclusive<Timestamp>,
-) -> Result<Vec<Event>, Failure> {
+) -> Result<Vec<RecordedEvent>, Failure> {
     let mut events = Vec::new();
     for_each_event(source, range.clone(), |event| {
         if range.contains(&event.at) {
-            events.push(Event::new(event));
+            events.push(RecordedEvent::new(event));
         }
     })?;
     events.sort_by_key(|event| event.time);
@@ -64,11 +64,11 @@ pub(crate) fn read_events(
 pub(crate) fn read_resets(
     selection: &Selection<'_>,
     window: RangeInclusive<Timestamp>,
-) -> Result<Vec<Event>, Failure> {
+) -> Result<Vec<RecordedEvent>, Failure> {
     let falls = read_falls(selection, &Grid::new(window, COLUMNS), true)?;
     let mut events = Vec::with_capacity(falls.len());
     for fall in falls {
-        events.push(Event {
+        events.push(RecordedEvent {
             time: fall.at,
             kind: "reset".to_owned(),
             program: Some(fall.program),
@@ -79,7 +79,7 @@ pub(crate) fn read_resets(
     Ok(events)
 }
 
-impl Event {
+impl RecordedEvent {
     fn new(event: &ProgramEvent<'_>) -> Self {
         Self {
             time: event.at,
@@ -94,7 +94,7 @@ impl Event {
 /// Returns the programs that began to restart again and again in a window. `events` are those of a
 /// range that begins before it.
 pub(crate) fn restart_loops(
-    events: &[Event],
+    events: &[RecordedEvent],
     range: &RangeInclusive<Timestamp>,
     window_start: Timestamp,
 ) -> Vec<ChangePoint> {
@@ -186,7 +186,7 @@ pub(super) fn unmeasured(
     run: &ObservedRun,
     grid: &TimeColumns,
     window_start: Timestamp,
-) -> Result<Vec<Unmeasured>, Failure> {
+) -> Result<Vec<UnmeasuredPeriod>, Failure> {
     let window_end = *grid.range.end();
     let presence = presence_by_program(run, grid.columns as usize);
     let mut any_present = vec![false; grid.columns as usize];
@@ -194,11 +194,11 @@ pub(super) fn unmeasured(
         any_present.iter_mut().zip(present).for_each(|(any, own)| *any |= own);
     }
     let mut all = Vec::new();
-    for Excluded { program, begin, end, reason } in &run.excluded {
+    for ExcludedPeriod { program, begin, end, reason } in &run.excluded {
         if end > begin && *end > window_start {
             let begin = (*begin).max(window_start);
             let program = program.clone();
-            all.push(Unmeasured { program, begin, end: *end, reason });
+            all.push(UnmeasuredPeriod { program, begin, end: *end, reason });
         }
     }
     let first = grid.column(window_start).max(0.0) as usize;
@@ -206,7 +206,7 @@ pub(super) fn unmeasured(
         let begin = grid.time(absent.start as f64).max(window_start);
         let end = grid.time(absent.end as f64).min(window_end);
         if !history.has_records(begin, end)? {
-            all.push(Unmeasured { program: None, begin, end, reason: "no records" });
+            all.push(UnmeasuredPeriod { program: None, begin, end, reason: "no records" });
         }
     }
     let mut silent = Vec::new();
@@ -216,7 +216,7 @@ pub(super) fn unmeasured(
             let begin = grid.time(absent.start as f64).max(window_start);
             let end = grid.time(absent.end as f64).min(window_end);
             let program = Some(program.clone());
-            silent.push(Unmeasured { program, begin, end, reason: "no values" });
+            silent.push(UnmeasuredPeriod { program, begin, end, reason: "no values" });
         }
     }
     all.extend(silent);
@@ -226,7 +226,7 @@ pub(super) fn unmeasured(
 
 /// Returns the columns of the periods that are known to have no values, of a program or of all.
 fn known_columns(
-    periods: &[Unmeasured],
+    periods: &[UnmeasuredPeriod],
     program: Option<&str>,
     grid: &TimeColumns,
 ) -> Vec<RangeInclusive<usize>> {

@@ -126,7 +126,7 @@ struct Simulation {
     cause: Option<SeriesName>,
     series: Vec<(SeriesName, bool, Vec<f64>)>,
     histograms: Vec<(SeriesName, Vec<[f64; BUCKETS]>)>,
-    events: Vec<Event>,
+    events: Vec<RecordedEvent>,
 }
 
 /// Buckets of histograms, each twice as wide as the one before.
@@ -261,8 +261,8 @@ impl Simulation {
         }
     }
 
-    fn restarted(&self, sample: usize, program: &str) -> Event {
-        Event {
+    fn restarted(&self, sample: usize, program: &str) -> RecordedEvent {
+        RecordedEvent {
             time: self.time(sample),
             kind: "restarted".to_owned(),
             program: Some(program.to_owned()),

@@ -56,7 +56,7 @@ pub(crate) struct Metric {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Event {
+pub(crate) struct PageEvent {
     side: usize,
     time: f64,
     kind: String,
@@ -169,7 +169,7 @@ pub(crate) fn events(
     side: &Side,
     window: Window,
     go_on: GoOn<'_>,
-) -> Result<Option<Vec<Event>>, Error> {
+) -> Result<Option<Vec<PageEvent>>, Error> {
     let own = side.own_window(window);
     // Times of events are cut to microseconds: those of the first record are before it.
     let own = own.start.saturating_sub(Duration::from_micros(1))..=own.end;
@@ -185,7 +185,7 @@ pub(crate) fn events(
         for (_, value) in chunk.columns(0).iter().flat_map(Column::iter) {
             let events = ProgramEvent::all(value);
             let events = events.iter().filter(|event| own.contains(&event.at));
-            found.extend(events.take(MAX_EVENTS - found.len()).map(|event| Event {
+            found.extend(events.take(MAX_EVENTS - found.len()).map(|event| PageEvent {
                 side: place,
                 time: seconds(side.on_page(event.at)),
                 kind: event.kind.to_owned(),

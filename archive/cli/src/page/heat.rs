@@ -149,7 +149,7 @@ pub(crate) fn maps(
     let columns: Vec<Column> =
         starts.iter().map(|at| (*at, at.saturating_add(step).min(end))).collect();
     let in_part = columns.len().div_ceil(reading.parts.max(1) as usize).max(1);
-    let mut counted = Counted::default();
+    let mut counted = InstanceCells::default();
     for (number, columns) in columns.chunks(in_part).enumerate() {
         let [Some((from, _)), Some((_, to))] = [columns.first(), columns.last()] else { continue };
         if let Some(whole) = &whole {
@@ -170,11 +170,11 @@ type Cell = (usize, [f64; 2], f64);
 
 /// By histogram and instance.
 #[derive(Default)]
-struct Counted {
+struct InstanceCells {
     cells: BTreeMap<(usize, Option<InstanceId>), Vec<Cell>>,
 }
 
-impl Counted {
+impl InstanceCells {
     fn add(&mut self, replay: &Replay<'_>, columns: &[Column], first: usize) {
         let histograms = (0..replay.metrics().len()).filter(|n| replay.histogram_of(*n).is_some());
         for (number, place) in histograms.enumerate() {

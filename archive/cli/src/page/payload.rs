@@ -19,7 +19,7 @@ use pcp_archive::envelope::{Cell, Envelope, Series};
 use serde::Serialize;
 
 use super::gzip::{self, GzipPart};
-use super::header::{Event, Header};
+use super::header::{Header, PageEvent};
 use super::heat::Heat;
 use super::movement::PageMovements;
 use super::numbers;
@@ -34,7 +34,7 @@ const BLOCK: usize = 64;
 struct PayloadHeader<'p> {
     #[serde(flatten)]
     header: &'p Header,
-    events: &'p [Event],
+    events: &'p [PageEvent],
     heats: &'p [Heat],
     movements: &'p PageMovements,
     columns: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Payload<'f> {
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) header: Header,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<PageEvent>,
     pub(crate) heats: Vec<Heat>,
     pub(crate) movements: PageMovements,
 }

@@ -32,12 +32,12 @@ const MAX_MESSAGES: usize = 20;
 
 thread_local! {
     /// What this thread has printed, while it is captured.
-    static CAPTURED: RefCell<Option<Printed>> = const { RefCell::new(None) };
+    static CAPTURED: RefCell<Option<CapturedOutput>> = const { RefCell::new(None) };
 }
 
 /// The output of a command that is returned instead of written.
 #[derive(Debug, Default)]
-pub(crate) struct Printed {
+pub(crate) struct CapturedOutput {
     /// Lines of printable characters, of which the last may not be whole if they are cut.
     pub(crate) text: Vec<u8>,
     /// Printable messages, each a line; the first of very many.
@@ -47,7 +47,7 @@ pub(crate) struct Printed {
     limit: usize,
 }
 
-impl Printed {
+impl CapturedOutput {
     fn write(&mut self, text: &[u8]) -> Result<(), Failure> {
         let room = self.limit.saturating_sub(self.text.len());
         self.text.extend_from_slice(text.get(..room).unwrap_or(text));
@@ -58,8 +58,8 @@ impl Printed {
 
 /// Runs a command and takes what this thread prints meanwhile. After `limit` bytes the output is
 /// closed, which ends a command early as the end of a pipe does.
-pub(crate) fn capture<T>(limit: usize, command: impl FnOnce() -> T) -> (T, Printed) {
-    CAPTURED.set(Some(Printed { limit, ..Printed::default() }));
+pub(crate) fn capture<T>(limit: usize, command: impl FnOnce() -> T) -> (T, CapturedOutput) {
+    CAPTURED.set(Some(CapturedOutput { limit, ..CapturedOutput::default() }));
     let result = command();
     (result, CAPTURED.take().unwrap_or_default())
 }

@@ -24,7 +24,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct MappingCommand {
     #[command(flatten)]
     source: SourceOptions,
 
@@ -49,7 +49,7 @@ struct Line<'a> {
     labels: Vec<(String, String)>,
 }
 
-impl Arguments {
+impl MappingCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let hosts = self.source.hosts()?;
         let selection = self.source.selection();

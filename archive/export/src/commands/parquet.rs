@@ -27,7 +27,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct ParquetCommand {
     #[command(flatten)]
     source: SourceOptions,
 
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     jsonl: bool,
 }
 
-impl Arguments {
+impl ParquetCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let hosts = self.source.hosts()?;
         check_names(&hosts)?;

@@ -16,7 +16,7 @@ use crate::push::queue::{FillResult, HostQueue, OpenError, shown};
 use crate::push::sender::{BATCH, DeliveryFailure, Sender};
 use crate::push::state::{StateDirectory, StateError};
 use crate::push::target::{Authorization, SecretError, Target};
-use crate::push::{Counts, Protocol};
+use crate::push::{DeliveryCounts, Protocol};
 use crate::text::{json_line, print, warn};
 use crate::tree::Host;
 
@@ -40,7 +40,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct PushCommand {
     #[command(flatten)]
     source: SourceOptions,
 
@@ -99,7 +99,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-impl Arguments {
+impl PushCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
@@ -143,7 +143,7 @@ impl Arguments {
     /// Sends all existing data, one host after the other.
     fn back_fill(&self, sender: &Sender, state: &StateDirectory) -> Result<(), Failure> {
         let hosts = self.source.hosts()?;
-        let mut counts = Counts::default();
+        let mut counts = DeliveryCounts::default();
         let mut unsent = 0;
         let mut damaged = 0;
         for host in &hosts {
@@ -178,7 +178,7 @@ impl Arguments {
         }
     }
 
-    fn print(&self, counts: &Counts) -> Result<(), Failure> {
+    fn print(&self, counts: &DeliveryCounts) -> Result<(), Failure> {
         print(&if self.json { json_line(counts)? } else { format!("{counts}\n") })
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Counts of one host, or of all hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Counts {
+pub(crate) struct DeliveryCounts {
     /// Samples that the receiver stored.
     pub(crate) sent: u64,
     /// Requests that the receiver stored.
@@ -21,7 +21,7 @@ pub(crate) struct Counts {
     pub(crate) damaged: u64,
 }
 
-impl Counts {
+impl DeliveryCounts {
     /// Returns the difference to earlier counts.
     pub(crate) fn since(&self, before: &Self) -> Self {
         self.combined(before, u64::saturating_sub)
@@ -44,7 +44,7 @@ impl Counts {
     }
 }
 
-impl std::fmt::Display for Counts {
+impl std::fmt::Display for DeliveryCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "sent {} samples in {} requests", self.sent, self.requests)?;
         for (number, what) in [

@@ -1,16 +1,16 @@
 //! Metrics of the sender itself, in an MMV file.
 //!
-//! In: the [counts](Counts) of each host, repeatedly. Out: metrics with an instance for each host,
+//! In: the [counts](DeliveryCounts) of each host, repeatedly. Out: metrics with an instance for each host,
 //! which `mmv-agent` logs like all others. They start at 0 with the process, unlike the counts,
 //! which start at the first run.
 
 use mmv_writer::pcp::{IndomMetricExt as _, NamedFamily, RegistryExt as _};
 use mmv_writer::{Counter, Error, Gauge, Registry, Units};
 
-use super::Counts;
+use super::DeliveryCounts;
 
 /// The name, the help text and the value of a counter.
-type OwnMetric = (&'static str, &'static str, fn(&Counts) -> u64);
+type OwnMetric = (&'static str, &'static str, fn(&DeliveryCounts) -> u64);
 
 const COUNTERS: [OwnMetric; 7] = [
     ("sent", "samples that the receiver stored", |counts| counts.sent),
@@ -26,7 +26,7 @@ const COUNTERS: [OwnMetric; 7] = [
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostState {
     /// The counts since the start of this process.
-    pub(crate) counts: Counts,
+    pub(crate) counts: DeliveryCounts,
     /// The time of the last record that was sent, nanoseconds since 1970 UTC; `None` before the
     /// first one.
     pub(crate) sent_until: Option<i64>,

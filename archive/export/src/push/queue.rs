@@ -13,7 +13,7 @@ use pcp_archive::internal::original_base;
 use super::batch::Batch;
 use super::series::{Point, SeriesTable};
 use super::state::{Cursor, StateDirectory, StateError, StateFile};
-use super::{Counts, Protocol};
+use super::{DeliveryCounts, Protocol};
 use crate::position::Position;
 use crate::samples::{Sample, SampleSeriesId, Samples};
 use crate::selection::MetricSelection;
@@ -142,11 +142,11 @@ impl HostQueue {
     }
 
     /// Returns the counts since the first run.
-    pub(crate) const fn counts(&self) -> &Counts {
+    pub(crate) const fn counts(&self) -> &DeliveryCounts {
         &self.cursor.counts
     }
 
-    pub(super) const fn counts_mut(&mut self) -> &mut Counts {
+    pub(super) const fn counts_mut(&mut self) -> &mut DeliveryCounts {
         &mut self.cursor.counts
     }
 

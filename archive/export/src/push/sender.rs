@@ -22,7 +22,7 @@ use super::client::Client;
 use super::queue::HostQueue;
 use super::series::{Point, SeriesTable};
 use super::verdict::{Verdict, verdict};
-use super::{Counts, Protocol};
+use super::{DeliveryCounts, Protocol};
 use crate::text::warn;
 
 /// Samples of a batch, which is extended to the end of a record.
@@ -66,7 +66,7 @@ struct Delivery<'d> {
     host: &'d str,
     /// All samples of the request.
     points: &'d [Point],
-    counts: Counts,
+    counts: DeliveryCounts,
     /// The number of dropped samples that were printed.
     printed: u64,
 }
@@ -95,7 +95,7 @@ impl Sender {
                 table,
                 host,
                 points,
-                counts: Counts::default(),
+                counts: DeliveryCounts::default(),
                 printed: 0,
             };
             let result = delivery.deliver(points, queue.is_repeated);
@@ -263,7 +263,7 @@ impl Delivery<'_> {
     }
 
     /// Reports dropped samples that were not printed, and returns the counts.
-    fn finish(self) -> Counts {
+    fn finish(self) -> DeliveryCounts {
         let dropped = self.counts.refused + self.counts.too_old;
         if dropped > self.printed {
             let more = dropped - self.printed;

@@ -18,7 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::Counts;
+use super::DeliveryCounts;
 use crate::position::Position;
 
 /// The version of the file format.
@@ -36,7 +36,7 @@ pub(super) struct Cursor {
     /// The end of the batch after `sent` that is being sent.
     pub(super) sending: Option<Position>,
     /// The counts since the first run.
-    pub(super) counts: Counts,
+    pub(super) counts: DeliveryCounts,
 }
 
 #[derive(Debug, thiserror::Error)]

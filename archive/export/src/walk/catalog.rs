@@ -13,7 +13,7 @@ use pcp_archive::raw::{IndomCursor, ValueSetView};
 use pcp_archive::{ByteText, InDom, InstanceId, Metadata, MetricDesc, Pmid, Timestamp};
 
 use super::series::{Series, SeriesId, SeriesTable};
-use super::{Change, Counts, Number, Observation, ValueSelector};
+use super::{Change, LeftOutCounts, Number, Observation, ValueSelector};
 use crate::mapping::{
     HISTOGRAM_LABEL, Label, LabelledInstance, LeftOut, Mapping, MetricLabels, Role,
 };
@@ -80,7 +80,7 @@ struct InstanceSeries {
 pub(super) struct Output {
     pub(super) observations: Vec<Observation>,
     pub(super) changes: Vec<Change>,
-    pub(super) counts: Counts,
+    pub(super) counts: LeftOutCounts,
 }
 
 #[derive(Clone, Copy)]
@@ -540,7 +540,7 @@ pub(crate) fn nanos(timestamp: Timestamp) -> i64 {
     i64::try_from(nanos).unwrap_or_default()
 }
 
-impl Counts {
+impl LeftOutCounts {
     fn leave_out(&mut self, reason: LeftOut, values: u64) {
         match reason {
             LeftOut::Strings => self.strings += values,

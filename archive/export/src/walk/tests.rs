@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use pcp_archive::internal::{Replaced, remove_archive, replace_by_reduced};
+use pcp_archive::internal::{ReplaceOutcome, remove_archive, replace_by_reduced};
 use pcp_archive::{ArchiveSet, InstanceId, Pmid, Source};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -498,7 +498,7 @@ fn what_is_no_number_and_what_is_not_wanted_is_left_out() {
         walk(directory.path(), Start::First).only(|family| family.metric.ends_with("orders"));
     let seen = all(&mut walk);
     assert_eq!(seen[0].observations, [(Pmid::new(70, 1, 1).unwrap(), None, Number::U64(7))]);
-    assert_eq!(walk.counts(), Counts { strings: 1, ..Counts::default() });
+    assert_eq!(walk.counts(), LeftOutCounts { strings: 1, ..LeftOutCounts::default() });
 }
 
 #[test]
@@ -573,7 +573,7 @@ fn two_archives(directory: &Path) -> [PathBuf; 2] {
 fn replace(base: &Path) {
     let interval = std::time::Duration::from_secs(4);
     let replaced = replace_by_reduced(base, interval, None, &mut || true).unwrap();
-    assert!(matches!(replaced, Replaced::By(_)));
+    assert!(matches!(replaced, ReplaceOutcome::Replaced(_)));
     remove_archive(base).unwrap();
 }
 

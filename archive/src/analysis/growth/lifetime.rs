@@ -345,7 +345,7 @@ mod tests {
 
     use super::*;
     use crate::format::indom::IndomRecordKind;
-    use crate::reader::indom_test_support::{Record, history};
+    use crate::reader::indom_test_support::{DomainRecord, history};
 
     fn time(seconds: i64) -> Timestamp {
         Timestamp::new(seconds, 0).unwrap()
@@ -357,7 +357,7 @@ mod tests {
         life_in(records, id, false)
     }
 
-    fn list(seconds: i64, ids: Range<i32>) -> Record<'static> {
+    fn list(seconds: i64, ids: Range<i32>) -> DomainRecord<'static> {
         (seconds, IndomRecordKind::Full, ids.map(|id| (id, Some("x"))).collect())
     }
 

@@ -7,7 +7,7 @@ use crate::analysis::growth::lifetime::CounterDomains;
 use crate::analysis::growth::number::{Number, with_number};
 use crate::analysis::growth::strand::{Link, Strand};
 use crate::analysis::growth::walls::{MetricWalls, RunState, Walls};
-use crate::reader::follow::Followed;
+use crate::reader::follow::FollowedRecord;
 use crate::scan::programs::{ProgramEvent, events_metric};
 use crate::scan::{Column, SelectedMetric};
 use crate::{InstanceId, OwnedValue, Pmid, Timestamp, Value, ValueType};
@@ -59,7 +59,7 @@ impl SuccessiveRates {
     }
 
     /// Takes the next record: its mark, or its events.
-    pub fn begin_record(&mut self, followed: &Followed<'_>) {
+    pub fn begin_record(&mut self, followed: &FollowedRecord<'_>) {
         let now = followed.record.timestamp();
         let before = self.span.map(|[_, newest]| newest);
         let oldest = self.span.map_or(now, |[oldest, _]| oldest);
@@ -121,7 +121,7 @@ impl SuccessiveRates {
         &mut self,
         metric: &SelectedMetric,
         values: &[(Option<InstanceId>, Value<'_>)],
-        followed: &Followed<'_>,
+        followed: &FollowedRecord<'_>,
     ) -> Vec<Option<f64>> {
         let Some([oldest, now]) = self.span else { return vec![None; values.len()] };
         let state = self.metrics.entry(metric.desc.pmid).or_insert_with(|| {
@@ -222,7 +222,7 @@ fn add_number<N: Number>(
     (seconds > 0.0).then_some(growth * time_scale? / seconds)
 }
 
-fn event_arrays<'f>(followed: &Followed<'f>) -> Vec<Value<'f>> {
+fn event_arrays<'f>(followed: &FollowedRecord<'f>) -> Vec<Value<'f>> {
     let desc = followed.metadata.metric(events_metric()).map(|metric| metric.desc);
     let value_type = desc.map_or(ValueType::Event, |desc| desc.value_type);
     let mut arrays = Vec::new();

@@ -14,7 +14,7 @@
 //!                      [================]      neighbours are read twice
 //! ```
 //!
-//! [`Logged`] has the observations themselves, each read once.
+//! [`LoggedBatches`] has the observations themselves, each read once.
 //!
 //! Both begin with an outline: a replay without observations that lists the instances
 //! that have some. Damage and records that go back in time cannot be detected within a
@@ -114,7 +114,7 @@ impl<'a> ReplaySelection<'a> {
     /// # Errors
     ///
     /// As [`load`](Self::load).
-    pub fn logged(self) -> Result<Logged<'a>> {
+    pub fn logged(self) -> Result<LoggedBatches<'a>> {
         let selection = self.with_operands();
         let source = selection.chosen.source();
         let mut chunk = Chunk::new(&selection.chosen);
@@ -127,7 +127,7 @@ impl<'a> ReplaySelection<'a> {
         chunk.clear();
         let replay = Replay { lost, ..selection.clone().replay(chunk.take(), end, None) };
         chunk.restart();
-        Ok(Logged {
+        Ok(LoggedBatches {
             records: source.records()?,
             selection,
             chunk,
@@ -285,7 +285,7 @@ impl<'a> MomentReader<'a> {
 
 /// The observations, batch by batch; made by [`ReplaySelection::logged`].
 #[derive(Debug)]
-pub struct Logged<'a> {
+pub struct LoggedBatches<'a> {
     selection: ReplaySelection<'a>,
     records: Records<'a>,
     /// Empty, after the last batch.
@@ -296,7 +296,7 @@ pub struct Logged<'a> {
     limits: ChunkLimits,
 }
 
-impl<'a> Logged<'a> {
+impl<'a> LoggedBatches<'a> {
     /// Returns the batch, for its [observations](Replay::observations); before the first one the
     /// outline, which has none, but all instances. All of them report what was lost of the
     /// archive.

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use super::BlockDecoder;
 use super::buffer::Buffer;
 use super::packed::{FileId, PackedFile};
-use crate::files::decompressed::Decompressed;
+use crate::files::decompressed::DecompressedFile;
 
 /// The decompressed bytes held for all files of the process; a single block may exceed it.
 const CAPACITY: usize = 16 << 20;
@@ -32,7 +32,7 @@ pub(crate) struct BlockCache {
 }
 
 /// A file that is decoded from its start, and the bytes of it that are in memory.
-pub(crate) type SharedStream = Arc<Mutex<Decompressed>>;
+pub(crate) type SharedStream = Arc<Mutex<DecompressedFile>>;
 
 impl Default for BlockCache {
     fn default() -> Self {
@@ -103,7 +103,7 @@ impl BlockCache {
     pub(crate) fn stream(
         &self,
         metadata: &Metadata,
-        new: impl FnOnce() -> Decompressed,
+        new: impl FnOnce() -> DecompressedFile,
     ) -> SharedStream {
         let id = FileId::new(metadata);
         let mut last = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
@@ -308,7 +308,7 @@ mod tests {
         let open = || {
             let new = || {
                 let file = std::fs::File::open(file.path()).unwrap();
-                Decompressed::new(file, 0, crate::Compression::Gzip, false)
+                DecompressedFile::new(file, 0, crate::Compression::Gzip, false)
             };
             cache.stream(&metadata, new)
         };

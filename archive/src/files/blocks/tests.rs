@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 
 use super::*;
-use crate::files::decompressed::Decompressed;
+use crate::files::decompressed::DecompressedFile;
 
 /// Bytes that differ everywhere and yet compress: a counter in words.
 fn counting(len: usize) -> Vec<u8> {
@@ -326,7 +326,8 @@ fn a_block_that_is_a_bomb_has_no_more_bytes_than_listed() {
 fn other_decoders_read_the_whole_file() {
     let bytes = counting(450_001);
     for (compression, packed) in all(&bytes) {
-        let mut stream = Decompressed::new(file(&packed), packed.len() as u64, compression, false);
+        let mut stream =
+            DecompressedFile::new(file(&packed), packed.len() as u64, compression, false);
         assert_eq!(stream.available(0, u64::MAX, u64::MAX).unwrap(), 450_001);
         let mut found = vec![0; 450_001];
         stream.read_at(&mut found, 0).unwrap();

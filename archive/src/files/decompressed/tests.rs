@@ -44,22 +44,22 @@ fn compress(compression: Compression, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-fn decompressed(compression: Compression, bytes: &[u8]) -> Decompressed {
-    Decompressed { frames: None, ..of_records(compression, bytes) }
+fn decompressed(compression: Compression, bytes: &[u8]) -> DecompressedFile {
+    DecompressedFile { frames: None, ..of_records(compression, bytes) }
 }
 
-fn of_records(compression: Compression, bytes: &[u8]) -> Decompressed {
+fn of_records(compression: Compression, bytes: &[u8]) -> DecompressedFile {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
-    Decompressed::new(file, bytes.len() as u64, compression, false)
+    DecompressedFile::new(file, bytes.len() as u64, compression, false)
 }
 
-fn read(file: &mut Decompressed, offset: usize, len: usize) -> io::Result<Vec<u8>> {
+fn read(file: &mut DecompressedFile, offset: usize, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     file.read_at(&mut bytes, offset as u64).map(|()| bytes)
 }
 
-fn damage(file: &Decompressed) -> Option<&str> {
+fn damage(file: &DecompressedFile) -> Option<&str> {
     match &file.end {
         StreamEnd::Damaged(_, text) => Some(text),
         _ => None,
@@ -194,7 +194,7 @@ fn only_damage_that_lasts_ends_a_file() {
         let file = file.concat();
         // As if it were compressed less: the ratio is not what ends it.
         let limit = u64::MAX;
-        Decompressed { limit, ..of_records(Compression::Xz, &file) }
+        DecompressedFile { limit, ..of_records(Compression::Xz, &file) }
     };
     let mut bomb = with(100, 0);
     assert!(bomb.available(0, u64::MAX, u64::MAX).is_err());

@@ -69,7 +69,7 @@ impl Growing {
 /// known when it comes.
 fn come(follower: &mut Follower) -> Vec<(i64, usize)> {
     let mut come = Vec::new();
-    while let Some(Followed { record, metadata, .. }) = follower.next().unwrap() {
+    while let Some(FollowedRecord { record, metadata, .. }) = follower.next().unwrap() {
         let known = metadata.indom_at(indom(), record.timestamp()).unwrap().len();
         come.push((record.timestamp().seconds() - 1_700_000_000, known));
     }

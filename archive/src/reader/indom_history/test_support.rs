@@ -6,9 +6,9 @@ use crate::format::metadata_record::test_support::body;
 use crate::{InDom, Version};
 
 /// Time, kind and entries of a record; those without a name are gone.
-pub(crate) type Record<'a> = (i64, IndomRecordKind, Vec<(i32, Option<&'a str>)>);
+pub(crate) type DomainRecord<'a> = (i64, IndomRecordKind, Vec<(i32, Option<&'a str>)>);
 
-pub(crate) fn history(records: &[Record<'_>]) -> IndomHistory {
+pub(crate) fn history(records: &[DomainRecord<'_>]) -> IndomHistory {
     let mut owned = Vec::new();
     for (seconds, kind, entries) in records {
         let named = |(id, name): &(i32, Option<&str>)| {

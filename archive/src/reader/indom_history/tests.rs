@@ -137,7 +137,7 @@ fn memory_of_a_changing_domain_follows_its_records() {
 }
 
 /// Computes each state from the one before.
-fn states(records: &[test_support::Record<'_>]) -> Vec<(i64, BTreeMap<i32, String>)> {
+fn states(records: &[test_support::DomainRecord<'_>]) -> Vec<(i64, BTreeMap<i32, String>)> {
     let mut sorted: Vec<_> = records.iter().collect();
     sorted.sort_by_key(|(seconds, ..)| *seconds);
     let mut states: Vec<(i64, BTreeMap<i32, String>)> = Vec::new();
@@ -158,7 +158,7 @@ fn states(records: &[test_support::Record<'_>]) -> Vec<(i64, BTreeMap<i32, Strin
     states
 }
 
-fn record() -> impl Strategy<Value = test_support::Record<'static>> {
+fn record() -> impl Strategy<Value = test_support::DomainRecord<'static>> {
     let name = prop::sample::select(&["a", "b", "c"][..]);
     let whole = prop::collection::btree_map(0..30i32, name.clone().prop_map(Some), 0..20);
     let delta = prop::collection::btree_map(0..30i32, prop::option::of(name), 0..4);

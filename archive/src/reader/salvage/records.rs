@@ -7,7 +7,7 @@ use crate::{Record, Result, Timestamp};
 
 /// A good record or what is lost in its place.
 #[derive(Debug)]
-pub enum Salvaged<'r> {
+pub enum SalvageItem<'r> {
     /// A record; it lives until the next call.
     Record(Record<'r>),
     /// Bytes that are no record.
@@ -24,7 +24,7 @@ pub struct SalvagedRecords<'s> {
     last: Option<Timestamp>,
 }
 
-/// As [`Salvaged`], but not yet parsed.
+/// As [`SalvageItem`], but not yet parsed.
 enum NextPiece {
     Record { offset: u64, len: usize },
     Lost(Loss),
@@ -41,21 +41,21 @@ impl<'s> SalvagedRecords<'s> {
     ///
     /// [`Error::Io`](crate::Error::Io) only.
     #[expect(clippy::should_implement_trait, reason = "the item borrows from the reader")]
-    pub fn next(&mut self) -> Result<Option<Salvaged<'_>>> {
+    pub fn next(&mut self) -> Result<Option<SalvageItem<'_>>> {
         let version = self.salvage.version();
         let (offset, len) = match self.locate()? {
             None => return Ok(None),
-            Some(NextPiece::Lost(lost)) => return Ok(Some(Salvaged::Lost(lost))),
+            Some(NextPiece::Lost(lost)) => return Ok(Some(SalvageItem::Lost(lost))),
             Some(NextPiece::Record { offset, len }) => (offset, len),
         };
         let bytes = self.scanner.as_ref().map(|scanner| scanner.bytes(offset, len));
         match Record::parse(version, bytes.unwrap_or_default(), self.volume, offset) {
             Ok(record) => {
                 self.last = Some(record.timestamp());
-                Ok(Some(Salvaged::Record(record)))
+                Ok(Some(SalvageItem::Record(record)))
             }
             Err(error) => {
-                Ok(Some(Salvaged::Lost(self.lost(offset, len as u64, error.to_string()))))
+                Ok(Some(SalvageItem::Lost(self.lost(offset, len as u64, error.to_string()))))
             }
         }
     }

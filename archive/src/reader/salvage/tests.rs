@@ -39,8 +39,8 @@ fn salvaged(data: &[u8]) -> (Vec<i64>, Vec<(u64, u64)>) {
     let mut records = salvage.records();
     while let Some(next) = records.next().unwrap() {
         match next {
-            Salvaged::Record(record) => seconds.push(record.timestamp().seconds()),
-            Salvaged::Lost(stretch) => lost.push((stretch.offset - 808, stretch.bytes)),
+            SalvageItem::Record(record) => seconds.push(record.timestamp().seconds()),
+            SalvageItem::Lost(stretch) => lost.push((stretch.offset - 808, stretch.bytes)),
         }
     }
     (seconds, lost)

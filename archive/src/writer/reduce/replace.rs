@@ -25,14 +25,14 @@ use crate::{
 /// Bytes that wait to be written together.
 const BUFFER: usize = 256 << 10;
 
-/// What became of an archive that was to be replaced.
+/// The outcome of replacing an archive by a reduced one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replaced {
+pub enum ReplaceOutcome {
     /// Readers find this archive in its place. The old one's files are still there, without
     /// metadata.
-    By(PathBuf),
-    /// It ended before that, and nothing has changed.
-    GivenUp,
+    Replaced(PathBuf),
+    /// `go_on` returned `false` before that, and nothing has changed.
+    Cancelled,
 }
 
 /// Replaces a closed archive by one value an interval of it, under the name of
@@ -50,7 +50,7 @@ pub fn replace_by_reduced(
     interval: Duration,
     compression: Option<Compression>,
     go_on: &mut dyn FnMut() -> bool,
-) -> Result<Replaced> {
+) -> Result<ReplaceOutcome> {
     let old = Archive::open(base)?;
     check_whole(&old)?;
     let new_base = reduced_base(base, interval);
@@ -65,7 +65,7 @@ pub fn replace_by_reduced(
     writer.sync()?;
     let summary = writer.finish()?;
     if reduced.is_none() {
-        return Ok(Replaced::GivenUp);
+        return Ok(ReplaceOutcome::Cancelled);
     }
     if summary.records == 0 {
         return Err(Error::NoData { path: base.to_owned() });
@@ -83,13 +83,13 @@ pub fn replace_by_reduced(
     }
     for (member, method) in members {
         if compress_member(member, method, Effort::Least, go_on)?.is_none() {
-            return Ok(Replaced::GivenUp);
+            return Ok(ReplaceOutcome::Cancelled);
         }
     }
     // The files belong together, and readers accept them.
     Archive::open(hidden)?;
     staging.succeed(base)?;
-    Ok(Replaced::By(new_base))
+    Ok(ReplaceOutcome::Replaced(new_base))
 }
 
 /// Checks that the metadata of an archive can be continued.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::Renamed;
+use super::MetricRename;
 use super::metadata_filter::{FilteredRecord, MetadataFilter};
 use super::order::parts;
 use super::value_filter::ValueFilter;
 use crate::files::RecordFile;
 use crate::progress::Progress;
-use crate::reader::salvage::{Loss, MetadataPlace, Salvage, Salvaged};
+use crate::reader::salvage::{Loss, MetadataPlace, Salvage, SalvageItem};
 use crate::{ArchiveLabel, ByteText, Error, Metadata, Pmid, Result, Timestamp, Version};
 
 const MAX_PARTS: usize = 8;
@@ -23,7 +23,7 @@ pub(super) struct Decisions {
     /// Stretches that are lost of the data, and of the metadata that is kept.
     pub(super) lost: Vec<Loss>,
     /// The names that are replaced.
-    pub(super) renamed: Vec<Renamed>,
+    pub(super) renamed: Vec<MetricRename>,
     /// For each good data record the number of its part, if it is kept.
     part_of: Vec<Option<usize>>,
     /// The old metadata, to find places by time.
@@ -170,7 +170,7 @@ struct OldMetadata<'s> {
     /// In the order of the file, each once.
     lost: Vec<Loss>,
     /// By metric and old name.
-    renamed: BTreeMap<(Pmid, ByteText), Renamed>,
+    renamed: BTreeMap<(Pmid, ByteText), MetricRename>,
 }
 
 impl<'s> OldMetadata<'s> {
@@ -239,8 +239,8 @@ impl Survey {
         let mut records = salvage.records();
         while let Some(salvaged) = records.next()? {
             let record = match salvaged {
-                Salvaged::Record(record) => record,
-                Salvaged::Lost(lost) => {
+                SalvageItem::Record(record) => record,
+                SalvageItem::Lost(lost) => {
                     survey.lost.push(lost);
                     continue;
                 }

@@ -10,10 +10,10 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use super::Renamed;
+use super::MetricRename;
 use crate::check::label_defect;
 use crate::format::DescRecord;
-use crate::format::indom::IndomRecord;
+use crate::format::indom::BorrowedIndomRecord;
 use crate::format::labelset::RawSet;
 use crate::format::{IndomRecordKind, MetadataRecord, desc, indom, labelset, metadata_record};
 use crate::{
@@ -26,7 +26,7 @@ pub(super) enum FilteredRecord {
     /// These bytes take its place. With a reason if something is lost.
     Changed(Vec<u8>, Option<String>),
     /// Copied with other names.
-    Renamed(Vec<u8>, Vec<Renamed>),
+    Renamed(Vec<u8>, Vec<MetricRename>),
     /// Nothing of it is left. With a reason if something is lost.
     Nothing(Option<String>),
 }
@@ -64,7 +64,7 @@ impl<'m> MetadataFilter<'m> {
     fn pass_indom(
         &mut self,
         version: Version,
-        record: &IndomRecord<'_>,
+        record: &BorrowedIndomRecord<'_>,
         bytes: &[u8],
     ) -> Result<FilteredRecord, EncodeError> {
         let mut seen = HashSet::new();
@@ -112,7 +112,7 @@ impl<'m> MetadataFilter<'m> {
             };
             let new = self.free_name(name, pmid);
             names.push(new.clone());
-            renamed.push(Renamed { pmid, old, new, reason });
+            renamed.push(MetricRename { pmid, old, new, reason });
         }
         if renamed.is_empty() {
             return Ok(FilteredRecord::Whole);

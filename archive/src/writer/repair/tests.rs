@@ -63,7 +63,7 @@ fn change(base: &Path, extension: &str, change: impl FnOnce(&mut Vec<u8>)) {
 /// Repairs into another archive, which must be clean; the values of the first
 /// metric in it.
 #[track_caller]
-fn repaired(base: &Path) -> (Repaired, Vec<u32>) {
+fn repaired(base: &Path) -> (RepairReport, Vec<u32>) {
     let output = base.with_file_name("b");
     let repaired = repair(base, &output).unwrap();
     (repaired, words(&output))

@@ -18,7 +18,7 @@ use crate::{InDom, InstanceId, LabelSet, LabelTarget, Metadata, Result};
 type LabelValue = (String, u8);
 
 /// The labels of a target by instance and name.
-type LabelState = BTreeMap<Option<InstanceId>, BTreeMap<String, LabelValue>>;
+type TargetLabels = BTreeMap<Option<InstanceId>, BTreeMap<String, LabelValue>>;
 
 /// The origin of labels of the new archive. Those of a later origin override the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,8 +39,8 @@ pub(in crate::writer) struct LabelChanges {
     /// Instance domains of the new archive.
     indoms: HashSet<InDom>,
     /// Labels that rules add, by the old target.
-    new: BTreeMap<LabelTarget, LabelState>,
-    states: BTreeMap<LabelTarget, BTreeMap<LabelOrigin, LabelState>>,
+    new: BTreeMap<LabelTarget, TargetLabels>,
+    states: BTreeMap<LabelTarget, BTreeMap<LabelOrigin, TargetLabels>>,
 }
 
 /// Where labels of the old archive go.
@@ -116,7 +116,7 @@ impl LabelChanges {
         sets: &[LabelSet],
         moves: &LabelMoves<'_>,
     ) -> Result<Vec<(LabelTarget, Vec<LabelSet>)>> {
-        let mut by_target: BTreeMap<LabelTarget, LabelState> = BTreeMap::new();
+        let mut by_target: BTreeMap<LabelTarget, TargetLabels> = BTreeMap::new();
         for set in sets {
             if set.labels.is_empty()
                 && let Ok(instance) = renumbered(set.instance, moves.new_numbers)
@@ -178,7 +178,7 @@ impl LabelChanges {
         changed: &mut Vec<LabelTarget>,
     ) {
         let Some(new) = self.new.get(&target) else { return };
-        let mut state = LabelState::new();
+        let mut state = TargetLabels::new();
         for (instance, labels) in new {
             if let Ok(instance) = renumbered(*instance, moves.new_numbers) {
                 state.entry(instance).or_default().extend(labels.clone());
@@ -196,7 +196,7 @@ impl LabelChanges {
     fn replace_states(
         &mut self,
         origin: LabelTarget,
-        by_target: BTreeMap<LabelTarget, LabelState>,
+        by_target: BTreeMap<LabelTarget, TargetLabels>,
         moves: &LabelMoves<'_>,
     ) -> Vec<LabelTarget> {
         let origin_for = |target: LabelTarget| {
@@ -233,7 +233,7 @@ impl LabelChanges {
     }
 
     fn merged(&self, target: LabelTarget) -> Result<Vec<LabelSet>> {
-        let mut merged = LabelState::new();
+        let mut merged = TargetLabels::new();
         for state in self.states.get(&target).into_iter().flat_map(BTreeMap::values) {
             for (instance, labels) in state {
                 merged.entry(*instance).or_default().extend(labels.clone());

@@ -16,7 +16,7 @@ use crate::{
     ByteText, InDom, InstanceId, Pmid, Semantics, SpaceScale, TextKind, TimeScale, Units, ValueType,
 };
 
-type Parsed<T> = Result<T, RulesError>;
+type ParseResult<T> = Result<T, RulesError>;
 
 const METRIC: &str = "the name of a metric, or a PMID such as 70.1.2, 70.1.* or 70.*.*";
 const PMID: &str = "a PMID such as 70.1.2, 70.1.* or 70.*.*";
@@ -133,7 +133,7 @@ impl Rules {
 }
 
 /// Adds the rules of a text.
-fn parse(file: &str, text: &str, rules: &mut Rules) -> Parsed<()> {
+fn parse(file: &str, text: &str, rules: &mut Rules) -> ParseResult<()> {
     let mut parser = Parser { scanner: Scanner::new(file, text) };
     while !parser.scanner.is_at_end() {
         let kinds = ["global", "metric", "indom", "text", "label"];
@@ -159,8 +159,8 @@ impl<'t> Parser<'t> {
     /// Parses clauses in braces, each with its position.
     fn clauses<C>(
         &mut self,
-        clause: impl Fn(&mut Self) -> Parsed<C>,
-    ) -> Parsed<Vec<(RulePosition, C)>> {
+        clause: impl Fn(&mut Self) -> ParseResult<C>,
+    ) -> ParseResult<Vec<(RulePosition, C)>> {
         let mut clauses = Vec::new();
         self.scanner.sign("{")?;
         while !self.scanner.take_sign("}") {
@@ -170,11 +170,11 @@ impl<'t> Parser<'t> {
         Ok(clauses)
     }
 
-    fn arrow(&mut self) -> Parsed<()> {
+    fn arrow(&mut self) -> ParseResult<()> {
         self.scanner.sign("->")
     }
 
-    fn quoted(&mut self, expected: &str) -> Parsed<QuotedText<'t>> {
+    fn quoted(&mut self, expected: &str) -> ParseResult<QuotedText<'t>> {
         self.scanner.take_quoted()?.ok_or_else(|| self.scanner.unexpected(expected))
     }
 
@@ -183,52 +183,52 @@ impl<'t> Parser<'t> {
         &mut self,
         limits: [u32; N],
         expected: &str,
-    ) -> Parsed<[Option<u32>; N]> {
+    ) -> ParseResult<[Option<u32>; N]> {
         let error = self.scanner.unexpected(expected);
         let parts = self.scanner.take_digits().and_then(|digits| parse_parts(digits, limits));
         parts.ok_or(error)
     }
 
-    fn pmid(&mut self, expected: &str) -> Parsed<PmidPattern> {
+    fn pmid(&mut self, expected: &str) -> ParseResult<PmidPattern> {
         let limits = [Pmid::MAX_DOMAIN, Pmid::MAX_CLUSTER, Pmid::MAX_ITEM];
         let error = self.scanner.unexpected(expected);
         let [domain, cluster, item] = self.parts(limits, expected)?;
         Ok(PmidPattern { domain: domain.ok_or(error)?, cluster, item })
     }
 
-    fn indom_pattern(&mut self) -> Parsed<IndomPattern> {
+    fn indom_pattern(&mut self) -> ParseResult<IndomPattern> {
         let error = self.scanner.unexpected(INDOM);
         let [domain, serial] = self.parts([Pmid::MAX_DOMAIN - 1, InDom::MAX_SERIAL], INDOM)?;
         Ok(IndomPattern { domain: domain.ok_or(error)?, serial })
     }
 
-    fn cluster(&mut self) -> Parsed<PmidPattern> {
+    fn cluster(&mut self) -> ParseResult<PmidPattern> {
         let error = self.scanner.unexpected(CLUSTER);
         let [domain, cluster] = self.parts([Pmid::MAX_DOMAIN, Pmid::MAX_CLUSTER], CLUSTER)?;
         Ok(PmidPattern { domain: domain.ok_or(error)?, cluster, item: None })
     }
 
-    fn domain(&mut self) -> Parsed<u32> {
+    fn domain(&mut self) -> ParseResult<u32> {
         let error = self.scanner.unexpected(DOMAIN);
         let [domain] = self.parts([Pmid::MAX_DOMAIN], DOMAIN)?;
         domain.ok_or(error)
     }
 
-    fn instance(&mut self) -> Parsed<InstanceId> {
+    fn instance(&mut self) -> ParseResult<InstanceId> {
         let error = self.scanner.unexpected(NUMBER);
         let number = self.scanner.take_digits().and_then(|digits| digits.parse().ok());
         let id = number.and_then(|number| InstanceId::new(number).ok());
         id.ok_or(error)
     }
 
-    fn metrics(&mut self) -> Parsed<MetricSelector> {
+    fn metrics(&mut self) -> ParseResult<MetricSelector> {
         match self.scanner.take_name() {
             Some(name) => Ok(MetricSelector::Name(name.to_owned())),
             None => self.pmid(METRIC).map(MetricSelector::Pmids),
         }
     }
 
-    fn replacement(&mut self) -> Parsed<Replacement> {
+    fn replacement(&mut self) -> ParseResult<Replacement> {
         let at = self.scanner.position();
         let pattern = self.scanner.take_enclosed()?;
         let pattern = pattern.ok_or_else(|| self.scanner.unexpected(PATTERN))?;
@@ -239,7 +239,7 @@ impl<'t> Parser<'t> {
             .map_err(|error| RulesError::new(&at, format!("expected {PATTERN}: {error}")))
     }
 
-    fn global(&mut self, rules: &mut Rules) -> Parsed<()> {
+    fn global(&mut self, rules: &mut Rules) -> ParseResult<()> {
         self.scanner.sign("{")?;
         while !self.scanner.take_sign("}") {
             let at = self.scanner.position();
@@ -261,7 +261,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn host(&mut self) -> Parsed<ByteText> {
+    fn host(&mut self) -> ParseResult<ByteText> {
         if let Some(quoted) = self.scanner.take_quoted()? {
             return Ok(ByteText::from(quoted.text().as_str()));
         }
@@ -270,12 +270,12 @@ impl<'t> Parser<'t> {
         Ok(ByteText::from(host))
     }
 
-    fn zone(&mut self) -> Parsed<ByteText> {
+    fn zone(&mut self) -> ParseResult<ByteText> {
         Ok(ByteText::from(self.quoted("a time zone in double quotes")?.text().as_str()))
     }
 
     /// Parses a time with its sign, in nanoseconds.
-    fn shift(&mut self) -> Parsed<i128> {
+    fn shift(&mut self) -> ParseResult<i128> {
         let error = self.scanner.unexpected(TIME);
         let is_negative = self.scanner.take_sign("-");
         if !is_negative {
@@ -303,7 +303,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Parses feature bits. Archives that are written here have none.
-    fn no_features(&mut self) -> Parsed<()> {
+    fn no_features(&mut self) -> ParseResult<()> {
         let expected = "0: archives with other features cannot be written";
         let error = self.scanner.unexpected(expected);
         match self.scanner.take_digits() {
@@ -312,13 +312,13 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn metric(&mut self) -> Parsed<MetricRule> {
+    fn metric(&mut self) -> ParseResult<MetricRule> {
         let metrics = self.metrics()?;
         let clauses = self.clauses(Self::metric_clause)?;
         Ok(MetricRule { metrics, is_required: false, clauses })
     }
 
-    fn metric_clause(&mut self) -> Parsed<MetricClause> {
+    fn metric_clause(&mut self) -> ParseResult<MetricClause> {
         let names =
             ["delete", "name", "pmid", "type", "indom", "sem", "units", "extraunits", "value"];
         let clause = self.scanner.take_keyword(&names).ok_or_else(|| {
@@ -353,14 +353,14 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn type_clause(&mut self) -> Parsed<MetricClause> {
+    fn type_clause(&mut self) -> ParseResult<MetricClause> {
         let is_conditional = self.scanner.take_keyword(&["if"]).is_some();
         let only_if = if is_conditional { Some(self.scanner.choice(&TYPES, TYPE)?) } else { None };
         self.arrow()?;
         Ok(MetricClause::Type { only_if, new: self.scanner.choice(&TYPES, TYPE)? })
     }
 
-    fn indom_of_metric(&mut self) -> Parsed<MetricClause> {
+    fn indom_of_metric(&mut self) -> ParseResult<MetricClause> {
         let has_none = self.scanner.take_keyword(&["null"]).is_some();
         let new = if has_none { None } else { Some(self.indom_pattern()?) };
         if self.scanner.take_keyword(&["output"]).is_none() {
@@ -387,7 +387,7 @@ impl<'t> Parser<'t> {
         Ok(MetricClause::Indom { new, output: Some(output) })
     }
 
-    fn units(&mut self, has_extra: bool) -> Parsed<MetricClause> {
+    fn units(&mut self, has_extra: bool) -> ParseResult<MetricClause> {
         let at = self.scanner.position();
         let mut dimensions = [0; 3];
         for dimension in &mut dimensions {
@@ -419,7 +419,7 @@ impl<'t> Parser<'t> {
         Ok(MetricClause::Units { new, has_extra, rescale })
     }
 
-    fn dimension(&mut self) -> Parsed<i32> {
+    fn dimension(&mut self) -> ParseResult<i32> {
         let error = self.scanner.unexpected("a power of space, time or count, -8 to 7");
         let is_negative = self.scanner.take_sign("-");
         if !is_negative {
@@ -430,13 +430,13 @@ impl<'t> Parser<'t> {
         power.filter(|power| (-8..=7).contains(power)).ok_or(error)
     }
 
-    fn indom(&mut self) -> Parsed<IndomRule> {
+    fn indom(&mut self) -> ParseResult<IndomRule> {
         let indoms = self.indom_pattern()?;
         let clauses = self.clauses(Self::indom_clause)?;
         Ok(IndomRule { indoms, clauses })
     }
 
-    fn indom_clause(&mut self) -> Parsed<IndomClause> {
+    fn indom_clause(&mut self) -> ParseResult<IndomClause> {
         match self.scanner.take_keyword(&["indom", "inst", "iname"]) {
             Some(0) => {
                 self.arrow()?;
@@ -455,7 +455,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn instance_name(&mut self) -> Parsed<IndomClause> {
+    fn instance_name(&mut self) -> ParseResult<IndomClause> {
         match self.scanner.take_keyword(&["redact", "replace"]) {
             Some(0) => return Ok(IndomClause::Redact),
             Some(_) => return self.replacement().map(IndomClause::Replace),
@@ -469,7 +469,7 @@ impl<'t> Parser<'t> {
         Ok(IndomClause::Name { old: old.text(), new })
     }
 
-    fn text_rule(&mut self) -> Parsed<TextRule> {
+    fn text_rule(&mut self) -> ParseResult<TextRule> {
         let target = match self.scanner.take_keyword(&["metric", "indom"]) {
             Some(0) => TextSelector::Metric(self.metrics()?),
             Some(_) => TextSelector::Indom(self.indom_pattern()?),
@@ -498,19 +498,19 @@ impl<'t> Parser<'t> {
         Ok(TextRule { target, kinds, content, clauses })
     }
 
-    fn metric_text_clause(&mut self) -> Parsed<TextClause> {
+    fn metric_text_clause(&mut self) -> ParseResult<TextClause> {
         self.text_clause("metric", |parser| parser.pmid(PMID).map(TextClause::Metric))
     }
 
-    fn indom_text_clause(&mut self) -> Parsed<TextClause> {
+    fn indom_text_clause(&mut self) -> ParseResult<TextClause> {
         self.text_clause("indom", |parser| parser.indom_pattern().map(TextClause::Indom))
     }
 
     fn text_clause(
         &mut self,
         owner: &str,
-        new_owner: impl Fn(&mut Self) -> Parsed<TextClause>,
-    ) -> Parsed<TextClause> {
+        new_owner: impl Fn(&mut Self) -> ParseResult<TextClause>,
+    ) -> ParseResult<TextClause> {
         match self.scanner.take_keyword(&["delete", "text", owner]) {
             Some(0) => Ok(TextClause::Delete),
             Some(1) => {
@@ -525,7 +525,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn label(&mut self) -> Parsed<LabelRule> {
+    fn label(&mut self) -> ParseResult<LabelRule> {
         let names = ["context", "domain", "cluster", "item", "indom", "instances"];
         let target = match self.scanner.take_keyword(&names) {
             Some(0) => LabelSelector::Context,
@@ -549,7 +549,7 @@ impl<'t> Parser<'t> {
         Ok(LabelRule { target, instance, name, value, clauses })
     }
 
-    fn instance_of_labels(&mut self) -> Parsed<Option<InstanceSelector>> {
+    fn instance_of_labels(&mut self) -> ParseResult<Option<InstanceSelector>> {
         if self.scanner.take_sign("*") {
             return Ok(None);
         }
@@ -562,18 +562,18 @@ impl<'t> Parser<'t> {
         Ok(Some(InstanceSelector::Number(number.ok_or(error)?)))
     }
 
-    fn take_label_name(&mut self) -> Parsed<Option<String>> {
+    fn take_label_name(&mut self) -> ParseResult<Option<String>> {
         let error = self.scanner.unexpected(LABEL_NAME);
         let Some(quoted) = self.scanner.take_quoted()? else { return Ok(None) };
         label_name(quoted.raw()).map(Some).ok_or(error)
     }
 
-    fn label_name(&mut self) -> Parsed<String> {
+    fn label_name(&mut self) -> ParseResult<String> {
         let error = self.scanner.unexpected(LABEL_NAME);
         self.take_label_name()?.ok_or(error)
     }
 
-    fn take_label_value(&mut self) -> Parsed<Option<String>> {
+    fn take_label_value(&mut self) -> ParseResult<Option<String>> {
         let error = self.scanner.unexpected(LABEL_VALUE);
         if let Some(quoted) = self.scanner.take_quoted()? {
             let value = format!("\"{}\"", quoted.raw());
@@ -584,12 +584,12 @@ impl<'t> Parser<'t> {
         Ok(word.map(|word| (*word).to_owned()).or_else(|| self.scanner.take_json_number()))
     }
 
-    fn label_value(&mut self) -> Parsed<String> {
+    fn label_value(&mut self) -> ParseResult<String> {
         let error = self.scanner.unexpected(LABEL_VALUE);
         self.take_label_value()?.ok_or(error)
     }
 
-    fn label_clause(&mut self, target: &LabelSelector) -> Parsed<LabelClause> {
+    fn label_clause(&mut self, target: &LabelSelector) -> ParseResult<LabelClause> {
         // The clause that moves the labels, and that of the instance, if there is one.
         let (owner, instance) = match target {
             LabelSelector::Context => (None, None),
@@ -637,7 +637,11 @@ impl<'t> Parser<'t> {
 }
 
 /// Sets what may be set by one clause only.
-fn set_once<T>(setting: &mut Option<(RulePosition, T)>, at: &RulePosition, value: T) -> Parsed<()> {
+fn set_once<T>(
+    setting: &mut Option<(RulePosition, T)>,
+    at: &RulePosition,
+    value: T,
+) -> ParseResult<()> {
     if let Some((first, _)) = setting {
         let message = format!("{first} sets this already: remove one of the two clauses");
         return Err(RulesError::new(at, message));

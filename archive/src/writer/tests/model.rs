@@ -7,7 +7,7 @@ use super::*;
 use crate::check::Severity;
 use crate::reader::follow::Follower;
 use crate::test_support::fault::{self, Fault};
-use crate::test_support::logger::{Logged, Logger, Step, step};
+use crate::test_support::logger::{LoggedContents, Logger, Step, step};
 
 #[derive(Debug, Clone)]
 enum Event {
@@ -131,7 +131,7 @@ fn check_index(archive: &Archive) {
     assert_eq!(entries.last().unwrap().timestamp, archive.end());
 }
 
-fn check_backward(archive: &Archive, logged: &Logged) {
+fn check_backward(archive: &Archive, logged: &LoggedContents) {
     let mut back = archive.records_back_from(archive.end()).unwrap();
     for expected in logged.records.iter().rev() {
         let record = back.previous().unwrap().unwrap();
@@ -144,7 +144,7 @@ fn check_backward(archive: &Archive, logged: &Logged) {
 }
 
 /// From every time of a record, and from right after it.
-fn check_seek(archive: &Archive, logged: &Logged) {
+fn check_seek(archive: &Archive, logged: &LoggedContents) {
     let after = |time: Timestamp| Timestamp::from_nanos(time.as_nanos() + 1);
     let times = logged.records.iter().map(|record| record.timestamp);
     for from in times.flat_map(|time| [time, after(time)]).chain([Timestamp::EPOCH]) {
@@ -156,7 +156,7 @@ fn check_seek(archive: &Archive, logged: &Logged) {
     }
 }
 
-fn check_metadata(archive: &Archive, logged: &Logged) {
+fn check_metadata(archive: &Archive, logged: &LoggedContents) {
     let metadata = archive.metadata();
     for (n, record) in logged.records.iter().enumerate() {
         let timestamp = record.timestamp;

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use mmv_format::view::{MetricKind, ValueEntry};
+use mmv_format::view::{MetricKind, ValueLocation};
 use pcp_types::{Timestamp, ValueType};
 use serde_json::Value;
 
@@ -13,7 +13,12 @@ use crate::source::{TEXT_BYTES, low_half};
 
 /// Returns the value of an entry as JSON: null for "no value" and for a value that cannot be read,
 /// a string for a number that JSON cannot represent.
-pub(super) fn value_of(file: &File, kind: MetricKind, entry: &ValueEntry, sentinel: bool) -> Value {
+pub(super) fn value_of(
+    file: &File,
+    kind: MetricKind,
+    entry: &ValueLocation,
+    sentinel: bool,
+) -> Value {
     let value = match kind {
         MetricKind::String => entry.string.and_then(|at| text(file, at, sentinel)),
         MetricKind::Elapsed => word(file, entry.cell)

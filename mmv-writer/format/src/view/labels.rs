@@ -7,7 +7,7 @@ use super::indoms::Indoms;
 use super::metrics::Metrics;
 use super::section::CopiedEntry;
 use super::sections::Sections;
-use super::{Header, Label, LabelClass, Parser, Problem, Refusal, Source};
+use super::{HeaderFields, Label, LabelClass, Parser, Problem, Refusal, Source};
 use crate::layout::{
     LABEL_CLUSTER, LABEL_INDOM, LABEL_INSTANCES, LABEL_ITEM, LABEL_OPTIONAL, LabelEntry,
     SectionKind, until_nul,
@@ -26,7 +26,7 @@ pub(super) fn labelled_instances(sections: &Sections) -> HashSet<(u32, i32)> {
 /// metric that was just removed, is not listed.
 pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
-    header: &Header,
+    header: &HeaderFields,
     indoms: &Indoms,
     metrics: &Metrics,
 ) -> Result<Vec<Label>, Refusal> {
@@ -49,7 +49,7 @@ pub(super) fn parse<S: Source + ?Sized>(
 fn read_label(
     raw: &LabelEntry,
     offset: u64,
-    header: &Header,
+    header: &HeaderFields,
     indoms: &Indoms,
     metrics: &Metrics,
 ) -> Result<Option<Label>, Problem> {

@@ -4,12 +4,13 @@ use zerocopy::FromBytes;
 
 use super::section::Section;
 use super::{
-    Budget, Defect, EntryArray, Flags, HEADER_BYTES, Header, Problem, ReadError, Refusal, Source,
+    Budget, Defect, EntryArray, Flags, HEADER_BYTES, HeaderFields, Problem, ReadError, Refusal,
+    Source,
 };
 use crate::growth::GrowingToc;
 use crate::layout::{
-    Header as HeaderBytes, MAGIC, MAX_CLUSTER, MAX_INDOMS, MAX_LABELS, MAX_METRICS, STRING_BYTES,
-    SectionKind, TocEntry, Version, until_nul,
+    Header, MAGIC, MAX_CLUSTER, MAX_INDOMS, MAX_LABELS, MAX_METRICS, STRING_BYTES, SectionKind,
+    TocEntry, Version, until_nul,
 };
 
 /// Limit on the entries of a table of contents. PCP knows six kinds; growing files have nine
@@ -19,13 +20,13 @@ const MAX_SECTIONS: i32 = 64;
 /// Reads the first 40 bytes, unchecked.
 pub(super) fn read_header<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
-) -> Result<HeaderBytes, Refusal> {
+) -> Result<Header, Refusal> {
     let found = budget.file_len;
     if found < HEADER_BYTES as u64 {
         return Err(Refusal::TooShort { found });
     }
     let bytes = budget.copy(0, HEADER_BYTES as u64)?;
-    HeaderBytes::read_from_bytes(&bytes).map_err(|_| Refusal::TooShort { found })
+    Header::read_from_bytes(&bytes).map_err(|_| Refusal::TooShort { found })
 }
 
 /// Checks all fields of the header that do not depend on the sections.
@@ -33,9 +34,9 @@ pub(super) fn read_header<S: Source + ?Sized>(
 /// The order of the checks matters: no field is used before the version, and a file
 /// that is not ready may hold anything.
 pub(super) fn check_header(
-    bytes: &HeaderBytes,
+    bytes: &Header,
     file_len: u64,
-) -> Result<(Version, Header), Refusal> {
+) -> Result<(Version, HeaderFields), Refusal> {
     if bytes.magic != MAGIC {
         return Err(Refusal::Magic { found: bytes.magic });
     }
@@ -52,7 +53,7 @@ pub(super) fn check_header(
         return Err(Refusal::NotReady { generation1, generation2 });
     }
     let cluster = u32::try_from(bytes.cluster).ok().filter(|cluster| *cluster <= MAX_CLUSTER);
-    let header = Header {
+    let header = HeaderFields {
         version: version.code().cast_unsigned(),
         generation: generation1,
         flags: Flags::from_raw(bytes.flags),
@@ -90,7 +91,7 @@ impl Sections {
     /// that refer to others come first.
     pub(super) fn read<S: Source + ?Sized>(
         budget: &mut Budget<'_, S>,
-        header: &HeaderBytes,
+        header: &Header,
         version: Version,
         skipped: &mut Vec<Defect>,
     ) -> Result<Self, Refusal> {
@@ -166,7 +167,7 @@ impl Sections {
 
 fn read_toc<S: Source + ?Sized>(
     budget: &mut Budget<'_, S>,
-    header: &HeaderBytes,
+    header: &Header,
 ) -> Result<Vec<u8>, Refusal> {
     let min = 2;
     let max = MAX_SECTIONS;

@@ -16,7 +16,7 @@ use crate::layout::{
 /// libpcp_mmv does.
 #[derive(Clone)]
 struct Sample {
-    header: HeaderBytes,
+    header: Header,
     toc: Vec<TocEntry>,
     indoms: Vec<IndomEntry>,
     instances: Vec<InstanceV1>,
@@ -43,7 +43,7 @@ fn sample() -> Sample {
         metric: METRICS_AT + metric * 104,
         instance,
     };
-    let header = HeaderBytes {
+    let header = Header {
         magic: MAGIC,
         version: 1,
         generation1: 7,
@@ -146,7 +146,7 @@ fn defect(change: impl FnOnce(&mut Sample)) -> (Contents, Problem) {
 fn a_good_file_is_read_field_by_field() {
     let contents = Contents::parse(&sample().bytes()).unwrap();
     assert_eq!(contents.skipped, []);
-    let expected = Header {
+    let expected = HeaderFields {
         version: 1,
         generation: 7,
         flags: Flags::PROCESS,
@@ -162,7 +162,7 @@ fn a_good_file_is_read_field_by_field() {
     assert_eq!(contents.metrics[1].kind, MetricKind::String);
     assert_eq!(contents.values_of(0).count(), 2);
     let id = InstanceId::new(7).ok();
-    let value = ValueEntry {
+    let value = ValueLocation {
         metric: 0,
         instance: id,
         cell: VALUES_AT + 32,
@@ -188,12 +188,12 @@ fn elapsed_time_is_always_a_counter_of_microseconds() {
 #[test]
 fn magic_is_checked_first_and_then_the_version() {
     let nothing_right = |file: &mut Sample| {
-        file.header = HeaderBytes { magic: *b"MMX\0", version: 9, ..file.header };
+        file.header = Header { magic: *b"MMX\0", version: 9, ..file.header };
         file.header.toc_count = -1;
     };
     assert!(matches!(refusal(nothing_right), Refusal::Magic { found } if &found == b"MMX\0"));
     let version_wrong = |file: &mut Sample| {
-        file.header = HeaderBytes { version: 9, generation1: 0, toc_count: -1, ..file.header };
+        file.header = Header { version: 9, generation1: 0, toc_count: -1, ..file.header };
     };
     assert!(matches!(refusal(version_wrong), Refusal::Version { found: 9 }));
     let swapped = |file: &mut Sample| file.header.version = 1i32.swap_bytes();
@@ -320,12 +320,12 @@ fn only_a_bad_metric_and_its_values_are_left_out() {
 
 #[test]
 fn of_many_defects_the_first_are_listed_and_the_others_counted() {
-    let toc_at = HeaderBytes::BYTES as u64;
+    let toc_at = Header::BYTES as u64;
     let metrics_at = toc_at + 2 * TocEntry::BYTES as u64;
     let toc = [(SectionKind::Metrics, 150), (SectionKind::Values, 0)];
     let toc = toc.map(|(kind, count)| TocEntry { kind: kind.code(), count, offset: metrics_at });
     let sample = sample();
-    let header = HeaderBytes { toc_count: 2, ..sample.header };
+    let header = Header { toc_count: 2, ..sample.header };
     let name = nul_padded(b"-").unwrap();
     let metrics = vec![MetricV1 { name, ..sample.metrics[0] }; 150];
     let bytes = [header.as_bytes(), toc.as_bytes(), metrics.as_bytes()].concat();

@@ -6,8 +6,8 @@ use pcp_types::InstanceId;
 use super::indoms::{EntryOwner, Indoms};
 use super::metrics::Metrics;
 use super::section::CopiedEntry;
-use super::{Lookup, MetricKind, Parser, Problem, Refusal, Source, ValueEntry};
-use crate::layout::{EXTRA_OFFSET, STRING_BYTES, SectionKind, ValueEntry as ValueBytes};
+use super::{Lookup, MetricKind, Parser, Problem, Refusal, Source, ValueLocation};
+use crate::layout::{EXTRA_OFFSET, STRING_BYTES, SectionKind, ValueEntry};
 
 /// Approximate memory of a key of `seen`.
 const SEEN_BYTES: u64 = 40;
@@ -20,7 +20,7 @@ pub(super) fn parse<S: Source + ?Sized>(
     parser: &mut Parser<'_, S>,
     indoms: &Indoms,
     metrics: &Metrics,
-) -> Result<Vec<ValueEntry>, Refusal> {
+) -> Result<Vec<ValueLocation>, Refusal> {
     let sections = parser.sections;
     let section = sections.get(SectionKind::Values);
     let mut values = Vec::new();
@@ -29,8 +29,8 @@ pub(super) fn parse<S: Source + ?Sized>(
     // same number.
     let mut last: Option<(usize, u64)> = None;
     let mut seen: Option<HashSet<(usize, Option<InstanceId>)>> = None;
-    let key = |value: &ValueEntry| (value.metric, value.instance);
-    for (entry, raw) in section.entries::<ValueBytes>() {
+    let key = |value: &ValueLocation| (value.metric, value.instance);
+    for (entry, raw) in section.entries::<ValueEntry>() {
         let CopiedEntry { index, offset, .. } = entry;
         if raw.metric == 0 {
             continue;
@@ -66,8 +66,8 @@ fn read_value<S: Source + ?Sized>(
     indoms: &Indoms,
     metrics: &Metrics,
     offset: u64,
-    raw: &ValueBytes,
-) -> Result<Option<ValueEntry>, Problem> {
+    raw: &ValueEntry,
+) -> Result<Option<ValueLocation>, Problem> {
     let metric = match metrics.index_at(parser.sections.get(SectionKind::Metrics), raw.metric) {
         Lookup::Nothing => return Err(Problem::NotAMetric { found: raw.metric }),
         Lookup::LeftOut => return Ok(None),
@@ -86,7 +86,7 @@ fn read_value<S: Source + ?Sized>(
         MetricKind::String => Some(string_of(parser, raw.extra)?),
         _ => None,
     };
-    Ok(Some(ValueEntry {
+    Ok(Some(ValueLocation {
         metric,
         instance: instance.map(|owner| owner.id),
         cell: offset,

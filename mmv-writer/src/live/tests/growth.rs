@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mmv_format::growth::{CellOwners, GROWING_SECTIONS, REUSE_DELAY};
 use mmv_format::layout::{Flags, Header};
-use mmv_format::view::{Contents, Limits, Refusal, Source, ValueEntry};
+use mmv_format::view::{Contents, Limits, Refusal, Source, ValueLocation};
 
 use super::number_of;
 use crate::live::sections::Part;
@@ -316,7 +316,7 @@ fn owners_after(growth: &Growth, stores: usize) -> BTreeMap<u64, (String, Option
         }
         refusal => panic!("{}: {refusal}", growth.name),
     });
-    let owner = |value: &ValueEntry| {
+    let owner = |value: &ValueLocation| {
         let metric = contents.metrics[value.metric].name.clone();
         (value.cell, (metric, value.instance.map(pcp_types::InstanceId::get)))
     };
@@ -389,7 +389,7 @@ fn value_read_by_old_metadata_is_of_its_instance() {
         let known: Vec<_> = (0..=stores).map(|upto| owners_after(&growth, upto)).collect();
         let contents = Contents::parse(&growth.before).unwrap();
         let cells: Vec<_> = contents.values.iter().map(|value| value.cell).collect();
-        let owners = CellOwners::new(contents.values.iter().map(ValueEntry::owner)).unwrap();
+        let owners = CellOwners::new(contents.values.iter().map(ValueLocation::owner)).unwrap();
         let reader = (&cells[..], &owners);
         let (_, loads) = pass(&growth, reader, &[]);
         // Some stores come before the pass, others at any moment of it.

@@ -25,7 +25,7 @@ struct Batch {
 }
 
 /// A batch with its text, which ends early after a failure.
-type Printed = (Batch, Result<(), Failure>);
+type PrintedBatch = (Batch, Result<(), Failure>);
 
 /// The state of a thread between batches.
 struct Printer<'a> {
@@ -35,7 +35,7 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn print(&mut self, mut batch: Batch) -> Printed {
+    fn print(&mut self, mut batch: Batch) -> PrintedBatch {
         self.dump.out.text = std::mem::take(&mut batch.text);
         let result = batch.records.records().try_for_each(|record| {
             print_record(&mut self.dump, self.options, &mut self.cache, &record)
@@ -69,7 +69,7 @@ pub(super) fn print(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), Fa
 
 /// Hands out batches and writes their text.
 struct Feeder<'j, 'w> {
-    jobs: &'j mut Jobs<'w, Batch, Printed>,
+    jobs: &'j mut Jobs<'w, Batch, PrintedBatch>,
     /// Bytes of the records in all batches that are handed out.
     pending: usize,
     /// Batches whose memory is used again.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
-use pcp_archive::follow::{Followed, Follower};
+use pcp_archive::follow::{FollowedRecord, Follower};
 use pcp_archive::internal::programs::{ProgramEvent, events_metric, for_each_event};
 use pcp_archive::{Archive, Metadata, Pmid, Source, Timestamp, Value};
 
@@ -69,7 +69,7 @@ impl EndedPrograms {
     }
 
     /// Warns of what a record says of the ends and starts of programs whose metrics are shown.
-    pub(super) fn note(&mut self, followed: &Followed<'_>, choice: &Choice<'_>, zone: &Zone) {
+    pub(super) fn note(&mut self, followed: &FollowedRecord<'_>, choice: &Choice<'_>, zone: &Zone) {
         let metrics = shown_metrics(choice, followed.metadata);
         for event in events(followed) {
             let Some(file) = event.file.filter(|_| is_of_any(&event, &metrics)) else { continue };
@@ -104,12 +104,12 @@ fn is_of_any(event: &ProgramEvent<'_>, metrics: &[(&str, Pmid)]) -> bool {
 }
 
 /// Returns whether a record has events.
-pub(super) fn has_events(followed: &Followed<'_>) -> bool {
+pub(super) fn has_events(followed: &FollowedRecord<'_>) -> bool {
     followed.record.value_sets().any(|set| set.pmid() == events_metric() && !set.is_empty())
 }
 
 /// Returns the events in a record.
-fn events<'f>(followed: &Followed<'f>) -> Vec<ProgramEvent<'f>> {
+fn events<'f>(followed: &FollowedRecord<'f>) -> Vec<ProgramEvent<'f>> {
     let mut all = Vec::new();
     for set in followed.record.value_sets() {
         if set.pmid() != events_metric() {

@@ -5,7 +5,7 @@ mod histogram;
 use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
-use pcp_archive::follow::Followed;
+use pcp_archive::follow::FollowedRecord;
 use pcp_archive::raw::{LabelTarget, RecordError};
 use pcp_archive::replay::{Gaps, HistogramValue, SelectedMetric, SuccessiveRates};
 use pcp_archive::scan::{MetricLabels, Selector};
@@ -280,7 +280,7 @@ impl<'o> View<'o> {
     /// Prints the values of the selected metrics; false if the record has none.
     pub(super) fn show(
         &mut self,
-        followed: &Followed<'_>,
+        followed: &FollowedRecord<'_>,
         out: &mut Output,
     ) -> Result<bool, Failure> {
         let timestamp = followed.record.timestamp();
@@ -312,7 +312,7 @@ impl<'o> View<'o> {
     }
 
     /// Returns the values of the selected metrics. Adds columns of new instances.
-    fn cells(&mut self, followed: &Followed<'_>) -> Result<Vec<Cell>, Failure> {
+    fn cells(&mut self, followed: &FollowedRecord<'_>) -> Result<Vec<Cell>, Failure> {
         let choice = self.choice;
         let timestamp = followed.record.timestamp();
         let mut cells = Vec::new();

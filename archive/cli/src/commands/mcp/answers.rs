@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::tools::{Call, Tool};
 use super::{Archives, programs};
 use crate::commands::{compare, events, explain, metrics, plot, report, summary};
-use crate::text::{Output, Printed, capture, shown, warn};
+use crate::text::{CapturedOutput, Output, capture, shown, warn};
 use crate::{Failure, cancellation};
 
 /// Limit on the bytes of what a command prints in an answer: some ten thousand tokens.
@@ -36,13 +36,13 @@ type Outcome = Result<Option<Vec<u8>>, Failure>;
 #[derive(Debug, Parser)]
 #[command(name = "mmv-archive", no_binary_name = true)]
 enum Query {
-    Metrics(metrics::Arguments),
-    Report(report::Arguments),
-    Summary(summary::Arguments),
-    Events(events::Arguments),
-    Compare(compare::Arguments),
-    Explain(explain::Arguments),
-    Plot(plot::Arguments),
+    Metrics(metrics::MetricsCommand),
+    Report(report::ReportCommand),
+    Summary(summary::SummaryCommand),
+    Events(events::EventsCommand),
+    Compare(compare::CompareCommand),
+    Explain(explain::ExplainCommand),
+    Plot(plot::PlotCommand),
 }
 
 /// Answers the request `tools/call`.
@@ -78,13 +78,13 @@ pub(super) fn call(archives: &Archives, params: &Map<String, Value>) -> Result<V
 }
 
 /// Returns whether not even one line fits into the answer.
-fn has_no_line(printed: &Printed) -> bool {
+fn has_no_line(printed: &CapturedOutput) -> bool {
     printed.is_cut && !printed.text.contains(&b'\n')
 }
 
 /// Runs a call on a thread of its own, so that a defect ends this call alone. It ends once the flag of
 /// this thread is set.
-fn run(outcome: &(impl Fn() -> Outcome + Sync)) -> (Printed, Outcome) {
+fn run(outcome: &(impl Fn() -> Outcome + Sync)) -> (CapturedOutput, Outcome) {
     let ended = thread::scope(|scope| {
         let flag = cancellation::flag();
         let command = || cancellation::with_flag(flag, || capture(MAX_TEXT, outcome));
@@ -96,9 +96,9 @@ fn run(outcome: &(impl Fn() -> Outcome + Sync)) -> (Printed, Outcome) {
         Ok(Ok((outcome, printed))) => (printed, outcome),
         Ok(Err(_)) => {
             let reason = "internal error: the command panicked; please report it";
-            (Printed::default(), Err(Failure::Input(reason.to_owned())))
+            (CapturedOutput::default(), Err(Failure::Input(reason.to_owned())))
         }
-        Err(error) => (Printed::default(), Err(Failure::Output(error))),
+        Err(error) => (CapturedOutput::default(), Err(Failure::Output(error))),
     }
 }
 
@@ -145,9 +145,9 @@ fn parse(line: &[OsString]) -> Result<Query, Failure> {
 
 /// Makes the result of a tool. It is no error that parts of an archive are damaged: the others are
 /// in the answer.
-fn answer(printed: Printed, outcome: Outcome) -> Value {
+fn answer(printed: CapturedOutput, outcome: Outcome) -> Value {
     let mut is_error = has_no_line(&printed);
-    let Printed { mut text, mut messages, mut is_cut, .. } = printed;
+    let CapturedOutput { mut text, mut messages, mut is_cut, .. } = printed;
     if is_error {
         text.clear();
         is_cut = false;
@@ -269,7 +269,7 @@ mod tests {
             (Failure::Usage("x".repeat(10_000)), true),
         ] {
             let message: String = failure.to_string().chars().take(MAX_MESSAGE).collect();
-            let result = answer(Printed::default(), Err(failure));
+            let result = answer(CapturedOutput::default(), Err(failure));
             assert_eq!(result["isError"], is_error, "{message}");
             assert!(text(&result).ends_with(&format!("mmv-archive: {message}\n")), "{result}");
         }

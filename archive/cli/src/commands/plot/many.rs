@@ -15,7 +15,7 @@ use crate::columns::Column;
 pub(super) const MAX_READINGS: u128 = 1 << 20;
 
 /// The columns to draw, their rows, and the sums of all others.
-pub(super) struct Reduced {
+pub(super) struct ReducedColumns {
     pub(super) columns: Vec<Column>,
     /// Readings of these columns, then those of the sums.
     pub(super) rows: Vec<Row>,
@@ -77,7 +77,7 @@ pub(super) fn reduce(
     span: &Span,
     sampling: Sampling,
     clock: &Clock,
-) -> Result<Reduced, Failure> {
+) -> Result<ReducedColumns, Failure> {
     let tallies = tallies(selection, &columns, span, sampling, clock)?;
     let (fates, sums) = choose(&columns, &tallies, top, is_kept);
     let drawn = fates.iter().filter(|fate| matches!(fate, Fate::Drawn(_))).count();
@@ -120,7 +120,7 @@ pub(super) fn reduce(
     )?;
     let mut all = columns.into_iter().zip(fates);
     let columns = all.by_ref().filter(|(_, fate)| matches!(fate, Fate::Drawn(_)));
-    Ok(Reduced { columns: columns.map(|(column, _)| column).collect(), rows, sums })
+    Ok(ReducedColumns { columns: columns.map(|(column, _)| column).collect(), rows, sums })
 }
 
 /// Returns the means of columns, and the times between which they have values.

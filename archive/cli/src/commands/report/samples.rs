@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use pcp_archive::Timestamp;
-use pcp_archive::replay::{self, Logged, Replay, ReplaySelection, Sample};
+use pcp_archive::replay::{self, LoggedBatches, Replay, ReplaySelection, Sample};
 
 use crate::Failure;
 use crate::formats::Writer;
@@ -43,7 +43,7 @@ pub(super) enum SampleTimes {
 }
 
 pub(super) enum Samples<'a> {
-    Logged(Box<Logged<'a>>),
+    Logged(Box<LoggedBatches<'a>>),
     Regular(Box<replay::Window<'a>>),
     Loaded(Box<Replay<'a>>),
 }
@@ -147,7 +147,7 @@ impl<'a> Samples<'a> {
 }
 
 fn write_logged(
-    logged: &mut Logged<'_>,
+    logged: &mut LoggedBatches<'_>,
     request: &Request,
     writer: &mut Writer<'_>,
 ) -> Result<(), Failure> {

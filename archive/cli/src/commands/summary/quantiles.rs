@@ -28,11 +28,11 @@ struct Histogram {
     /// The rate, under the name of the histogram.
     rate: MetricSummary,
     units: Units,
-    instances: BTreeMap<Option<InstanceId>, Counted>,
+    instances: BTreeMap<Option<InstanceId>, InstanceBuckets>,
 }
 
 #[derive(Default)]
-struct Counted {
+struct InstanceBuckets {
     /// By the bits of the least value of each bucket, whose order is that of the values, which are
     /// not negative.
     buckets: BTreeMap<u64, BucketCount>,
@@ -191,7 +191,7 @@ impl Histogram {
     }
 }
 
-impl Counted {
+impl InstanceBuckets {
     fn values(&self, ranks: &[f64], units: Units) -> CountedValues {
         let buckets: Vec<BucketCount> = self.buckets.values().copied().collect();
         let count: f64 = buckets.iter().map(|bucket| bucket.count).sum();

@@ -45,7 +45,7 @@ const ANSWERS: usize = 2;
 pub(super) struct Server {
     runtime: Runtime,
     listener: Listener,
-    shared: Shared,
+    shared: ServerState,
 }
 
 /// A response, whose connection keeps its place until it is sent.
@@ -53,7 +53,7 @@ type Answer = Response<GuardedBody<Full<Bytes>, Option<Busy>>>;
 
 /// The state that all connections share.
 #[derive(Debug)]
-struct Shared {
+struct ServerState {
     archives: Arc<Archives>,
     address: SocketAddr,
     token: String,
@@ -74,7 +74,7 @@ impl Server {
             let _entered = runtime.enter();
             Listener::tcp((Ipv4Addr::LOCALHOST, port).into())?
         };
-        let shared = Shared {
+        let shared = ServerState {
             address: listener.address()?,
             background: Background::new(Arc::clone(&archives)),
             archives,
@@ -125,7 +125,7 @@ async fn ended() -> io::Result<()> {
     .await
 }
 
-impl Shared {
+impl ServerState {
     /// Responds to a request. The connection keeps its place for those that have the token.
     async fn respond(
         self: &Arc<Self>,

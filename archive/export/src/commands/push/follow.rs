@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{Arguments, report_held};
+use super::{PushCommand, report_held};
 use crate::Failure;
 use crate::open_files;
-use crate::push::Counts;
+use crate::push::DeliveryCounts;
 use crate::push::own_metrics::{HostState, OwnMetrics};
 use crate::push::queue::{FillResult, HostQueue, OpenError, now};
 use crate::push::sender::{BATCH, DeliveryFailure, Sender};
@@ -29,7 +29,7 @@ const MAX_OPEN_FILES: u64 = 1 << 20;
 
 /// Sends records as they are logged, until a signal.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &PushCommand,
     sender: &Sender,
     state: &StateDirectory,
 ) -> Result<(), Failure> {
@@ -42,7 +42,7 @@ pub(super) fn run(
     for host in hosts.followed.values_mut() {
         host.queue.close()?;
     }
-    hosts.report(Counts::default());
+    hosts.report(DeliveryCounts::default());
     match result {
         Err(Failure::Stopped) | Ok(()) => Ok(()),
         failure => failure,
@@ -50,7 +50,7 @@ pub(super) fn run(
 }
 
 struct Hosts<'a> {
-    arguments: &'a Arguments,
+    arguments: &'a PushCommand,
     state: &'a StateDirectory,
     /// Hosts by name.
     followed: BTreeMap<String, FollowedHost>,
@@ -62,7 +62,7 @@ struct Hosts<'a> {
 struct FollowedHost {
     queue: HostQueue,
     /// The counts of earlier processes.
-    before: Counts,
+    before: DeliveryCounts,
     /// The end of a hold, and its length.
     held: Option<(Instant, Duration)>,
 }
@@ -70,7 +70,7 @@ struct FollowedHost {
 impl Hosts<'_> {
     fn follow(&mut self, sender: &Sender) -> Result<(), Failure> {
         let mut looked: Option<Instant> = None;
-        let mut reported = Counts::default();
+        let mut reported = DeliveryCounts::default();
         loop {
             if looked.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 self.add_new_hosts()?;
@@ -111,14 +111,14 @@ impl Hosts<'_> {
         Ok(())
     }
 
-    fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    fn counts(&self) -> DeliveryCounts {
+        let mut counts = DeliveryCounts::default();
         self.followed.values().for_each(|host| counts.add(host.queue.counts()));
         counts
     }
 
     /// Prints the counts if they have changed since an earlier report, and returns them.
-    fn report(&self, before: Counts) -> Counts {
+    fn report(&self, before: DeliveryCounts) -> DeliveryCounts {
         let counts = self.counts();
         if counts != before {
             let hosts = self.followed.values();

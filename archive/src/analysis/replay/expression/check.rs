@@ -32,7 +32,7 @@
 
 use std::collections::BTreeSet;
 
-use pcp_types::{Combined, Conversion};
+use pcp_types::{CombinedUnits, Conversion};
 
 use super::arithmetic::{constant, is_true};
 use super::parse::{ConstantMetadata, Function, Node, NodeKind, Operator, OverFunction, is_range};
@@ -452,7 +452,7 @@ impl TypeChecker<'_> {
         }
         // A constant without units has those of the other side.
         let combined = if right.is_constant() && right.units.is_plain_number() {
-            Combined { units: left.units, left: None, right: None }
+            CombinedUnits { units: left.units, left: None, right: None }
         } else {
             units(Operator::Plus, &left, &right).map_err(flaw)?
         };
@@ -528,7 +528,7 @@ impl TypeChecker<'_> {
             right = called(Function::Delta, right).map_err(flaw)?;
         }
         let semantics = semantics(operator, &left, &right).map_err(flaw)?;
-        let Combined { units, left: convert_left, right: convert_right } =
+        let CombinedUnits { units, left: convert_left, right: convert_right } =
             units(operator, &left, &right).map_err(flaw)?;
         let indom = indom(operator.sign(), left.indom, right.indom).map_err(flaw)?;
         let is_double =
@@ -772,7 +772,7 @@ fn semantics(operator: Operator, left: &Term, right: &Term) -> Result<Semantics,
     Ok(if is_counter { Semantics::Counter } else { level_semantics(left, right) })
 }
 
-fn units(operator: Operator, left: &Term, right: &Term) -> Result<Combined, Problem> {
+fn units(operator: Operator, left: &Term, right: &Term) -> Result<CombinedUnits, Problem> {
     if matches!(operator, Operator::Times | Operator::Over) {
         let factor = match (left.semantics, right.semantics) {
             (Semantics::Counter, _) => Some(right.units),
@@ -784,7 +784,7 @@ fn units(operator: Operator, left: &Term, right: &Term) -> Result<Combined, Prob
             return Err(Problem::CounterFactor(verb, units.to_string()));
         }
     }
-    let truth = Combined { units: Units::NONE, left: None, right: None };
+    let truth = CombinedUnits { units: Units::NONE, left: None, right: None };
     let is_plain = |term: &Term| term.units.is_plain_number();
     let is_constant = |term: &Term| term.is_constant() && is_plain(term);
     let combined = match operator {
@@ -793,7 +793,7 @@ fn units(operator: Operator, left: &Term, right: &Term) -> Result<Combined, Prob
         Operator::Over => left.units.over(right.units),
         Operator::And | Operator::Or => (is_plain(left) && is_plain(right)).then_some(truth),
         _ if is_constant(left) || is_constant(right) => Some(truth),
-        _ => left.units.plus(right.units).map(|both| Combined { units: Units::NONE, ..both }),
+        _ => left.units.plus(right.units).map(|both| CombinedUnits { units: Units::NONE, ..both }),
     };
     let left = left.units.to_string();
     let right = right.units.to_string();

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::analysis::replay::tests::{archive, at};
-use crate::analysis::replay::{Logged, Replay, ReplaySelection, Sample, Window, times};
+use crate::analysis::replay::{LoggedBatches, Replay, ReplaySelection, Sample, Window, times};
 use crate::scan::{ChunkLimits, Column};
 use crate::{Archive, Error, Timestamp};
 
@@ -59,7 +59,7 @@ fn sample<'r>(replay: &'r Replay<'_>, at: Timestamp, back: Duration) -> Option<S
     if back.is_zero() { replay.sample_at(at) } else { replay.rates_at(at, at.saturating_sub(back)) }
 }
 
-fn logged(mut logged: Logged<'_>) -> (Vec<String>, usize) {
+fn logged(mut logged: LoggedBatches<'_>) -> (Vec<String>, usize) {
     let (mut samples, mut most) = (Vec::new(), 0);
     while logged.next_batch().unwrap() {
         most = most.max(held(logged.replay()));

@@ -120,7 +120,7 @@ fn assert_growth(directory: &Path, expected: &BTreeMap<String, f64>) {
     }
 }
 
-fn replace(base: &Path, seconds: u64) -> Result<Replaced> {
+fn replace(base: &Path, seconds: u64) -> Result<ReplaceOutcome> {
     replace_by_reduced(base, Duration::from_secs(seconds), None, &mut || true)
 }
 
@@ -154,7 +154,10 @@ fn thousand_kills_leave_either_the_old_or_the_new_archive() {
             let after = copied(&before);
             let names = |directory: &TempDir| ArchiveSet::bases([directory.path()]).unwrap();
             let number = kills % names(&before).len();
-            assert!(matches!(replace(&names(&after)[number], seconds), Ok(Replaced::By(_))));
+            assert!(matches!(
+                replace(&names(&after)[number], seconds),
+                Ok(ReplaceOutcome::Replaced(_))
+            ));
             let new = rows(after.path());
             assert!(old != new);
             assert_growth(after.path(), &grown);
@@ -164,7 +167,7 @@ fn thousand_kills_leave_either_the_old_or_the_new_archive() {
                 let done = fault::killed_before(step, || replace(&base, seconds).unwrap());
                 let found = rows(directory.path());
                 assert!(found == old || found == new, "{seconds} s, step {step}");
-                if let Some(Replaced::By(new_base)) = done {
+                if let Some(ReplaceOutcome::Replaced(new_base)) = done {
                     assert!(found == new);
                     assert_valid(&new_base);
                     remove_archive(&base).unwrap();
@@ -186,7 +189,7 @@ fn thousand_kills_leave_either_the_old_or_the_new_archive() {
                         std::process::id()
                     )))
                     .unwrap();
-                    assert!(matches!(replace(&base, seconds), Ok(Replaced::By(_))));
+                    assert!(matches!(replace(&base, seconds), Ok(ReplaceOutcome::Replaced(_))));
                     assert!(rows(directory.path()) == new);
                 }
             }
@@ -215,7 +218,7 @@ fn compressed_metadata_is_replaced_by_compressed_metadata() {
         let grown = growth(directory.path());
         compress_metadata(directory.path(), method);
         let base = ArchiveSet::bases([directory.path()]).unwrap().remove(0);
-        let Replaced::By(new) = replace(&base, 2).unwrap() else { panic!("given up") };
+        let ReplaceOutcome::Replaced(new) = replace(&base, 2).unwrap() else { panic!("given up") };
         let metadata = metadata_of(&new).unwrap();
         assert_eq!(Compression::from_path(metadata), Some(method));
         assert!(metadata_of(&base).is_err(), "the old archive has gone");
@@ -252,7 +255,7 @@ fn readers_find_each_archive_once_while_all_are_replaced() {
                 let interval = Duration::from_secs(seconds);
                 let method = Some(Compression::Zstd);
                 let replaced = replace_by_reduced(present, interval, method, &mut || true);
-                assert!(matches!(replaced, Ok(Replaced::By(_))));
+                assert!(matches!(replaced, Ok(ReplaceOutcome::Replaced(_))));
             }
         }
         has_ended.store(true, Ordering::Relaxed);
@@ -271,7 +274,7 @@ fn archive_that_cannot_be_replaced_stays() {
         calls += 1;
         false
     });
-    assert_eq!((given_up.unwrap(), calls), (Replaced::GivenUp, 1));
+    assert_eq!((given_up.unwrap(), calls), (ReplaceOutcome::Cancelled, 1));
     assert_eq!(existing_file(&reduced_base(&base, interval)).unwrap(), None);
     assert_eq!(rows(directory.path()), before);
 
@@ -295,10 +298,10 @@ fn make_tiers(directory: &Path, hours: usize, minutes: usize) {
     let bases = bases.iter().take(hours + minutes).enumerate();
     for (number, base) in bases {
         // An archive without values, as in a pause of all programs, stays.
-        if let Ok(Replaced::By(new)) = replace(base, 2) {
+        if let Ok(ReplaceOutcome::Replaced(new)) = replace(base, 2) {
             remove_archive(base).unwrap();
             if number < hours {
-                assert!(matches!(replace(&new, 4), Ok(Replaced::By(_))));
+                assert!(matches!(replace(&new, 4), Ok(ReplaceOutcome::Replaced(_))));
                 remove_archive(&new).unwrap();
             }
         }

@@ -46,7 +46,7 @@ fn sparse() -> File {
     let file = tempfile::tempfile().unwrap();
     file.set_len(at.end).unwrap();
     let write = |bytes: &[u8], offset: u64| file.write_all_at(bytes, offset).unwrap();
-    let header = HeaderBytes { version: 3, ..sample().header };
+    let header = Header { version: 3, ..sample().header };
     write(header.as_bytes(), 0);
     let toc = [
         (1, 1, at.indoms),

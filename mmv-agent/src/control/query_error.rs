@@ -3,7 +3,7 @@ use std::time::Duration;
 
 /// The reason why a command got no answer at the socket of an agent.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unanswered {
+pub(crate) enum QueryError {
     /// There is no socket, or no process listens there.
     #[error(
         "no agent answers: {0}; start one with \"mmv-agent run\", or name the directory of its \
@@ -24,7 +24,7 @@ pub(crate) enum Unanswered {
     Failed(#[source] io::Error),
 }
 
-impl Unanswered {
+impl QueryError {
     /// Interprets an error for a client that has waited for `timeout`.
     pub(crate) fn new(error: io::Error, timeout: Duration) -> Self {
         match error.kind() {
