@@ -29,14 +29,21 @@ pub struct Rules {
     pub(super) labels: Vec<LabelRule>,
 }
 
+/// A part of the rules, and where they have it: errors name the position.
+#[derive(Debug, Clone)]
+pub(super) struct Positioned<T, P = RulePosition> {
+    pub(super) position: P,
+    pub(super) value: T,
+}
+
 /// Changes of the label of the archive and of all times.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GlobalChange {
-    pub(super) hostname: Option<(RulePosition, ByteText)>,
-    pub(super) timezone: Option<(RulePosition, ByteText)>,
-    pub(super) zoneinfo: Option<(RulePosition, ByteText)>,
+    pub(super) hostname: Option<Positioned<ByteText>>,
+    pub(super) timezone: Option<Positioned<ByteText>>,
+    pub(super) zoneinfo: Option<Positioned<ByteText>>,
     /// The nanoseconds that are added to all times.
-    pub(super) shift: Option<(RulePosition, i128)>,
+    pub(super) shift: Option<Positioned<i128>>,
 }
 
 /// A PMID in which cluster and item may be stars.
@@ -105,7 +112,7 @@ pub(super) struct MetricRule {
     pub(super) metrics: MetricSelector,
     /// The archive must have a metric of the name.
     pub(super) is_required: bool,
-    pub(super) clauses: Vec<(RulePosition, MetricClause)>,
+    pub(super) clauses: Vec<Positioned<MetricClause>>,
 }
 
 #[derive(Debug, Clone)]
@@ -154,7 +161,7 @@ pub(super) enum Output {
 #[derive(Debug, Clone)]
 pub(super) struct IndomRule {
     pub(super) indoms: IndomPattern,
-    pub(super) clauses: Vec<(RulePosition, IndomClause)>,
+    pub(super) clauses: Vec<Positioned<IndomClause>>,
 }
 
 #[derive(Debug, Clone)]
@@ -183,7 +190,7 @@ pub(super) struct TextRule {
     pub(super) kinds: Vec<TextKind>,
     /// Only texts that are this.
     pub(super) content: Option<String>,
-    pub(super) clauses: Vec<(RulePosition, TextClause)>,
+    pub(super) clauses: Vec<Positioned<TextClause>>,
 }
 
 #[derive(Debug, Clone)]
@@ -209,7 +216,7 @@ pub(super) struct LabelRule {
     pub(super) name: Option<String>,
     /// Only labels of this value, as JSON.
     pub(super) value: Option<String>,
-    pub(super) clauses: Vec<(RulePosition, LabelClause)>,
+    pub(super) clauses: Vec<Positioned<LabelClause>>,
 }
 
 #[derive(Debug, Clone)]
@@ -247,23 +254,25 @@ impl Rules {
     /// Renames the metric called `old` to `new`, and moves those below `old` below `new`. Of
     /// several renamings the first that fits a name counts.
     pub fn rename(&mut self, old: &str, new: &str) {
-        let at = RulePosition::option("--rename");
         let metrics = MetricSelector::Branch(old.to_owned());
-        let clauses = vec![(at, MetricClause::Branch(new.to_owned()))];
-        self.metrics.push(MetricRule { metrics, is_required: true, clauses });
+        let clause = MetricClause::Branch(new.to_owned());
+        self.add_option("--rename", metrics, clause);
     }
 
     /// Gives the metric called `name` another PMID.
     pub fn renumber(&mut self, name: &str, pmid: Pmid) {
-        let at = RulePosition::option("--pmid");
         let metrics = MetricSelector::Name(name.to_owned());
         let new = PmidPattern {
             domain: pmid.domain(),
             cluster: Some(pmid.cluster()),
             item: Some(pmid.item()),
         };
-        let clauses = vec![(at, MetricClause::Pmid(new))];
-        self.metrics.push(MetricRule { metrics, is_required: true, clauses });
+        self.add_option("--pmid", metrics, MetricClause::Pmid(new));
+    }
+
+    fn add_option(&mut self, option: &str, metrics: MetricSelector, clause: MetricClause) {
+        let clause = Positioned { position: RulePosition::option(option), value: clause };
+        self.metrics.push(MetricRule { metrics, is_required: true, clauses: vec![clause] });
     }
 
     /// Returns the label of an archive as it becomes.
@@ -278,18 +287,18 @@ impl Rules {
     ) -> Result<WriterLabel, RulesError> {
         let mut changed = label;
         let GlobalChange { hostname, timezone, zoneinfo, .. } = &self.global;
-        if let Some((_, hostname)) = hostname {
-            changed.hostname.clone_from(hostname);
+        if let Some(hostname) = hostname {
+            changed.hostname.clone_from(&hostname.value);
         }
-        if let Some((_, timezone)) = timezone {
-            changed.timezone.clone_from(timezone);
+        if let Some(timezone) = timezone {
+            changed.timezone.clone_from(&timezone.value);
         }
-        if let Some((at, zoneinfo)) = zoneinfo {
+        if let Some(zoneinfo) = zoneinfo {
             if version == Version::V2 {
                 let message = "version 2 has no zoneinfo: remove the clause, or write version 3";
-                return Err(RulesError::new(at, message));
+                return Err(RulesError::new(&zoneinfo.position, message));
             }
-            changed.zoneinfo.clone_from(zoneinfo);
+            changed.zoneinfo.clone_from(&zoneinfo.value);
         }
         Ok(changed)
     }

@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 
-use super::grammar::{IndomClause, IndomRule};
+use super::grammar::{IndomClause, IndomRule, Positioned};
 use super::replacement::Replacement;
 use crate::error::rules::{RulePosition, RulesError};
 use crate::{ByteText, InDom, Instance, InstanceId, Metadata};
@@ -23,10 +23,10 @@ pub(in crate::writer) struct IndomChange {
     /// The clause that moves it.
     pub(super) moved: Option<RulePosition>,
     old: InDom,
-    numbers: HashMap<InstanceId, (RulePosition, Option<InstanceId>)>,
+    numbers: HashMap<InstanceId, Positioned<Option<InstanceId>>>,
     /// By the part of the name before the first blank, which identifies an instance.
-    names: HashMap<String, (RulePosition, Option<String>)>,
-    all_names: Option<(RulePosition, AllNames)>,
+    names: HashMap<String, Positioned<Option<String>>>,
+    all_names: Option<Positioned<AllNames>>,
 }
 
 /// A change of every name.
@@ -45,8 +45,8 @@ pub(super) fn change_indoms(
     for rule in rules {
         for (indom, _) in metadata.indoms().filter(|(indom, _)| rule.indoms.matches(*indom)) {
             let change = changes.entry(indom).or_insert_with(|| IndomChange::new(indom));
-            for (at, clause) in &rule.clauses {
-                change.add(at, clause)?;
+            for Positioned { position, value: clause } in &rule.clauses {
+                change.add(position, clause)?;
             }
         }
     }
@@ -110,21 +110,21 @@ impl IndomChange {
                 self.moved = Some(at.clone());
             }
             IndomClause::Number { old, new } => {
-                if let Some((first, _)) = self.numbers.get(old) {
+                if let Some(first) = self.numbers.get(old) {
                     let what = format!("instance {old} of domain {}", self.old);
-                    return Err(RulesError::conflict(at, first, &what));
+                    return Err(RulesError::conflict(at, &first.position, &what));
                 }
-                self.numbers.insert(*old, (at.clone(), *new));
+                self.numbers.insert(*old, Positioned { position: at.clone(), value: *new });
             }
             IndomClause::Name { old, new } => {
                 let key = identifying(old).to_owned();
-                let all = self.all_names.as_ref().map(|(first, _)| first);
-                let known = self.names.get(&key).map(|(first, _)| first);
+                let all = self.all_names.as_ref().map(|first| &first.position);
+                let known = self.names.get(&key).map(|first| &first.position);
                 if let Some(first) = known.or(all) {
                     let what = format!("instance \"{old}\" of domain {}", self.old);
                     return Err(RulesError::conflict(at, first, &what));
                 }
-                self.names.insert(key, (at.clone(), new.clone()));
+                self.names.insert(key, Positioned { position: at.clone(), value: new.clone() });
             }
             IndomClause::Replace(replacement) => {
                 self.change_all(at, AllNames::Replaced(replacement.clone()))?;
@@ -135,12 +135,12 @@ impl IndomChange {
     }
 
     fn change_all(&mut self, at: &RulePosition, change: AllNames) -> Result<(), RulesError> {
-        let named = self.names.values().map(|(first, _)| first).next();
-        let all = self.all_names.as_ref().map(|(first, _)| first);
+        let named = self.names.values().map(|first| &first.position).next();
+        let all = self.all_names.as_ref().map(|first| &first.position);
         if let Some(first) = all.or(named) {
             return Err(RulesError::conflict(at, first, &format!("names of domain {}", self.old)));
         }
-        self.all_names = Some((at.clone(), change));
+        self.all_names = Some(Positioned { position: at.clone(), value: change });
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl IndomChange {
 
     /// Returns the numbers that change whatever their names are.
     pub(in crate::writer) fn numbers(&self) -> NewNumbers {
-        self.numbers.iter().map(|(old, (_, new))| (*old, *new)).collect()
+        self.numbers.iter().map(|(old, new)| (*old, new.value)).collect()
     }
 
     /// Returns the instances of a state as they become, and the numbers that change.
@@ -169,19 +169,20 @@ impl IndomChange {
         for instance in instances {
             let of_number = self.numbers.get(&instance.id);
             let of_name = self.names.get(identifying(&instance.name));
-            let is_deleted = of_number.is_some_and(|(_, new)| new.is_none())
-                || of_name.is_some_and(|(_, new)| new.is_none());
+            let is_deleted = of_number.is_some_and(|new| new.value.is_none())
+                || of_name.is_some_and(|new| new.value.is_none());
             if is_deleted {
-                if let Some(((at, _), (first, _))) = of_name.zip(of_number) {
+                if let Some((second, first)) = of_name.zip(of_number) {
                     let what = format!("instance \"{}\" of domain {}", instance.name, self.old);
-                    return Err(RulesError::conflict(at, first, &what));
+                    let error = RulesError::conflict(&second.position, &first.position, &what);
+                    return Err(error);
                 }
                 new_numbers.insert(instance.id, None);
                 continue;
             }
-            let id = of_number.and_then(|(_, new)| *new).unwrap_or(instance.id);
+            let id = of_number.and_then(|new| new.value).unwrap_or(instance.id);
             let (named_at, name) = self.new_name(instance);
-            let at = of_number.map(|(at, _)| at).or(named_at);
+            let at = of_number.map(|new| &new.position).or(named_at);
             let new = Instance { id, name };
             owners.add(at, instance, &new)?;
             changed.push(new);
@@ -191,16 +192,18 @@ impl IndomChange {
     }
 
     fn new_name(&self, instance: &Instance) -> (Option<&RulePosition>, ByteText) {
-        if let Some((at, Some(new))) = self.names.get(identifying(&instance.name)) {
-            return (Some(at), ByteText::from(new.as_str()));
+        if let Some(Positioned { position, value: Some(new) }) =
+            self.names.get(identifying(&instance.name))
+        {
+            return (Some(position), ByteText::from(new.as_str()));
         }
-        let Some((at, change)) = &self.all_names else { return (None, instance.name.clone()) };
-        let new = match change {
+        let Some(all_names) = &self.all_names else { return (None, instance.name.clone()) };
+        let new = match &all_names.value {
             AllNames::Redacted => Some(format!("{} [redacted]", instance.id)),
             AllNames::Replaced(replacement) => replacement.apply(&instance.name),
         };
         match new {
-            Some(new) => (Some(at), ByteText::from_escaped(&new)),
+            Some(new) => (Some(&all_names.position), ByteText::from_escaped(&new)),
             None => (None, instance.name.clone()),
         }
     }
@@ -209,8 +212,15 @@ impl IndomChange {
 /// The instances of one state that have their new numbers and names.
 struct Owners<'i> {
     indom: InDom,
-    numbers: HashMap<InstanceId, (Option<&'i RulePosition>, &'i Instance)>,
-    names: HashMap<String, (Option<&'i RulePosition>, &'i Instance)>,
+    numbers: HashMap<InstanceId, Owner<'i>>,
+    names: HashMap<String, Owner<'i>>,
+}
+
+/// The instance that gets a number or a name, and the clause that gives it, if any.
+#[derive(Clone, Copy)]
+struct Owner<'i> {
+    position: Option<&'i RulePosition>,
+    instance: &'i Instance,
 }
 
 impl<'i> Owners<'i> {
@@ -225,16 +235,17 @@ impl<'i> Owners<'i> {
         new: &Instance,
     ) -> Result<(), RulesError> {
         let name = identifying(&new.name).to_owned();
-        let of_number = self.numbers.insert(new.id, (at, old));
-        let of_name = self.names.insert(name, (at, old));
+        let owner = Owner { position: at, instance: old };
+        let of_number = self.numbers.insert(new.id, owner);
+        let of_name = self.names.insert(name, owner);
         let (other, what) = match (of_number, of_name) {
             (Some(other), _) => (other, format!("number {}", new.id)),
             (None, Some(other)) => (other, format!("name \"{}\"", identifying(&new.name))),
             (None, None) => return Ok(()),
         };
         // What the archive has twice without a rule is copied.
-        let (other_at, other) = other;
-        let Some(at) = at.or(other_at) else { return Ok(()) };
+        let Some(at) = at.or(other.position) else { return Ok(()) };
+        let other = other.instance;
         let message = format!(
             "the instances {} \"{}\" and {} \"{}\" of domain {} both get the {what}: choose \
              another for one of them",

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::grammar::{InstanceSelector, LabelClause, LabelRule, LabelSelector, MetricSelector};
+use super::grammar::{
+    InstanceSelector, LabelClause, LabelRule, LabelSelector, MetricSelector, Positioned,
+};
 use super::indoms::{NewNumbers, identifying};
 use super::values::renumbered;
 use crate::error::rules::{RulePosition, RulesError};
@@ -55,8 +57,8 @@ impl LabelChanges {
         let mut changes = Self { rules: rules.to_vec(), ..Self::default() };
         for rule in rules {
             changes.note_names(rule, metadata);
-            for (_, clause) in &rule.clauses {
-                let LabelClause::New(name, value) = clause else { continue };
+            for clause in &rule.clauses {
+                let LabelClause::New(name, value) = &clause.value else { continue };
                 for (target, instances) in new_targets(rule, metadata) {
                     let class = target.class().bit();
                     let state = changes.new.entry(target).or_default();
@@ -136,14 +138,14 @@ impl LabelChanges {
                     continue;
                 }
                 let instance = match draft.instance {
-                    Some((_, instance)) => Ok(Some(instance)),
+                    Some(new) => Ok(Some(new.value)),
                     None => renumbered(set.instance, moves.new_numbers),
                 };
                 let Ok(instance) = instance else { continue };
-                let name = draft.name.map_or_else(|| name.to_owned(), |(_, new)| new);
-                let value = draft.value.map_or_else(|| value.to_owned(), |(_, new)| new);
+                let name = draft.name.map_or_else(|| name.to_owned(), |new| new.value);
+                let value = draft.value.map_or_else(|| value.to_owned(), |new| new.value);
                 let targets = match draft.target {
-                    Some((at, target)) => vec![self.existing(at, target)?],
+                    Some(new) => vec![self.existing(new.position, new.value)?],
                     None => moves.targets.clone(),
                 };
                 for target in targets {
@@ -296,15 +298,15 @@ impl LabelChanges {
 struct LabelDraft<'r> {
     deleted: Option<&'r RulePosition>,
     changed: Option<&'r RulePosition>,
-    name: Option<(&'r RulePosition, String)>,
-    value: Option<(&'r RulePosition, String)>,
-    instance: Option<(&'r RulePosition, InstanceId)>,
-    target: Option<(&'r RulePosition, LabelTarget)>,
+    name: Option<Positioned<String, &'r RulePosition>>,
+    value: Option<Positioned<String, &'r RulePosition>>,
+    instance: Option<Positioned<InstanceId, &'r RulePosition>>,
+    target: Option<Positioned<LabelTarget, &'r RulePosition>>,
 }
 
 impl<'r> LabelDraft<'r> {
     fn apply(&mut self, rule: &'r LabelRule, target: LabelTarget, label: &str) -> Result<()> {
-        for (at, clause) in &rule.clauses {
+        for Positioned { position: at, value: clause } in &rule.clauses {
             let first = match clause {
                 LabelClause::New(..) => continue,
                 LabelClause::Delete => self.changed,
@@ -335,12 +337,12 @@ impl<'r> LabelDraft<'r> {
 
 /// Sets what one clause may set, and returns the place of another clause that has set it.
 fn set<'r, T>(
-    setting: &mut Option<(&'r RulePosition, T)>,
+    setting: &mut Option<Positioned<T, &'r RulePosition>>,
     at: &'r RulePosition,
     value: T,
 ) -> Option<&'r RulePosition> {
-    let first = setting.as_ref().map(|(first, _)| *first);
-    *setting = Some((at, value));
+    let first = setting.as_ref().map(|first| first.position);
+    *setting = Some(Positioned { position: at, value });
     first
 }
 

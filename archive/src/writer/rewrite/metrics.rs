@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::grammar::{IndomPattern, MetricClause, MetricRule, MetricSelector, Output};
+use super::grammar::{IndomPattern, MetricClause, MetricRule, MetricSelector, Output, Positioned};
 use super::indoms::{IndomChange, identifying};
 use super::replacement::Replacement;
 use super::values::{Pick, ScaleChange, ValueChange};
@@ -39,8 +39,8 @@ pub(super) fn change_metrics(
         for metric in selected(&rule.metrics, metadata) {
             is_used = true;
             let draft = drafts.entry(metric.desc.pmid).or_insert_with(|| Draft::new(metric));
-            for (at, clause) in &rule.clauses {
-                draft.apply(at, clause, &rule.metrics, metadata)?;
+            for Positioned { position, value: clause } in &rule.clauses {
+                draft.apply(position, clause, &rule.metrics, metadata)?;
             }
         }
         if rule.is_required && !is_used {

@@ -6,8 +6,8 @@ use pcp_types::{ExtraUnit, json};
 
 use super::grammar::{
     IndomClause, IndomPattern, IndomRule, InstanceSelector, LabelClause, LabelRule, LabelSelector,
-    MetricClause, MetricRule, MetricSelector, Output, PmidPattern, Rules, TextClause, TextRule,
-    TextSelector, label_name,
+    MetricClause, MetricRule, MetricSelector, Output, PmidPattern, Positioned, Rules, TextClause,
+    TextRule, TextSelector, label_name,
 };
 use super::replacement::Replacement;
 use super::scanner::{QuotedText, Scanner};
@@ -160,12 +160,13 @@ impl<'t> Parser<'t> {
     fn clauses<C>(
         &mut self,
         clause: impl Fn(&mut Self) -> ParseResult<C>,
-    ) -> ParseResult<Vec<(RulePosition, C)>> {
+    ) -> ParseResult<Vec<Positioned<C>>> {
         let mut clauses = Vec::new();
         self.scanner.sign("{")?;
         while !self.scanner.take_sign("}") {
-            let at = self.scanner.position();
-            clauses.push((at, clause(self)?));
+            let position = self.scanner.position();
+            let value = clause(self)?;
+            clauses.push(Positioned { position, value });
         }
         Ok(clauses)
     }
@@ -638,15 +639,16 @@ impl<'t> Parser<'t> {
 
 /// Sets what may be set by one clause only.
 fn set_once<T>(
-    setting: &mut Option<(RulePosition, T)>,
+    setting: &mut Option<Positioned<T>>,
     at: &RulePosition,
     value: T,
 ) -> ParseResult<()> {
-    if let Some((first, _)) = setting {
+    if let Some(first) = setting {
+        let first = &first.position;
         let message = format!("{first} sets this already: remove one of the two clauses");
         return Err(RulesError::new(at, message));
     }
-    *setting = Some((at.clone(), value));
+    *setting = Some(Positioned { position: at.clone(), value });
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::grammar::{Rules, TextClause, TextSelector};
+use super::grammar::{Positioned, Rules, TextClause, TextSelector};
 use super::indoms::{IndomChange, change_indoms};
 use super::labels::LabelChanges;
 use super::metrics::{MetricChange, change_metrics};
@@ -34,7 +34,7 @@ impl Rewrite {
         let indoms = change_indoms(&rules.indoms, metadata)?;
         let metrics = change_metrics(&rules.metrics, &indoms, metadata)?;
         let mut rewrite = Self { metrics, indoms, ..Self::default() };
-        rewrite.shift = rules.global.shift.as_ref().map_or(0, |(_, shift)| *shift);
+        rewrite.shift = rules.global.shift.as_ref().map_or(0, |shift| shift.value);
         rewrite.texts = rewrite.change_texts(rules, metadata)?;
         rewrite.labels = LabelChanges::new(&rules.labels, metadata);
         Ok(rewrite)
@@ -122,8 +122,8 @@ impl Rewrite {
                     && is_of_content
                     && selects(&rule.target, target, metadata)
                 {
-                    for (at, clause) in &rule.clauses {
-                        draft.apply(at, clause, target)?;
+                    for Positioned { position, value: clause } in &rule.clauses {
+                        draft.apply(position, clause, target)?;
                     }
                 }
             }
@@ -131,9 +131,9 @@ impl Rewrite {
                 changes.insert((target, kind), None);
                 continue;
             }
-            let new_target = draft.target.as_ref().map_or(self.followed(target), |(_, new)| *new);
+            let new_target = draft.target.as_ref().map_or(self.followed(target), |new| new.value);
             if let Some(other) = owners.insert((new_target, kind), target) {
-                let at = draft.target.as_ref().map(|(at, _)| at).or(moved_by.get(&other));
+                let at = draft.target.as_ref().map(|new| &new.position).or(moved_by.get(&other));
                 let message = format!(
                     "the help texts of {} and {} both become that of {}: delete one of them",
                     shown(other),
@@ -146,10 +146,10 @@ impl Rewrite {
                     None => continue,
                 }
             }
-            if let Some((at, _)) = &draft.target {
-                moved_by.insert(target, at.clone());
+            if let Some(new) = &draft.target {
+                moved_by.insert(target, new.position.clone());
             }
-            let new_text = draft.text.map_or_else(|| text.clone(), |(_, new)| new);
+            let new_text = draft.text.map_or_else(|| text.clone(), |new| new.value);
             if new_target != target || new_text != *text {
                 changes.insert((target, kind), Some((new_target, new_text)));
             }
@@ -162,8 +162,8 @@ impl Rewrite {
 #[derive(Default)]
 struct TextDraft {
     deleted: Option<RulePosition>,
-    text: Option<(RulePosition, ByteText)>,
-    target: Option<(RulePosition, TextTarget)>,
+    text: Option<Positioned<ByteText>>,
+    target: Option<Positioned<TextTarget>>,
 }
 
 impl TextDraft {
@@ -173,8 +173,8 @@ impl TextDraft {
         clause: &TextClause,
         target: TextTarget,
     ) -> Result<(), RulesError> {
-        let changed = self.text.as_ref().map(|(first, _)| first);
-        let moved = self.target.as_ref().map(|(first, _)| first);
+        let changed = self.text.as_ref().map(|first| &first.position);
+        let moved = self.target.as_ref().map(|first| &first.position);
         let first = match clause {
             TextClause::Delete => changed.or(moved),
             TextClause::Text(_) => self.deleted.as_ref().or(changed),
@@ -190,12 +190,13 @@ impl TextDraft {
         match clause {
             TextClause::Delete => self.deleted = Some(at.clone()),
             TextClause::Text(text) => {
-                self.text = Some((at.clone(), ByteText::from(text.as_str())));
+                let value = ByteText::from(text.as_str());
+                self.text = Some(Positioned { position: at.clone(), value });
             }
             TextClause::Metric(_) | TextClause::Indom(_) => {
                 let new = new_text_target(clause, target);
                 let new = new.ok_or_else(|| RulesError::new(at, "no such metric or domain"))?;
-                self.target = Some((at.clone(), new));
+                self.target = Some(Positioned { position: at.clone(), value: new });
             }
         }
         Ok(())

@@ -14,7 +14,7 @@ fn refused(text: &str) -> String {
 fn metric_clauses(text: &str) -> Vec<MetricClause> {
     let rules = parsed(&format!("metric a.b {{ {text} }}"));
     let [rule] = <[MetricRule; 1]>::try_from(rules.metrics).unwrap();
-    rule.clauses.into_iter().map(|(_, clause)| clause).collect()
+    rule.clauses.into_iter().map(|clause| clause.value).collect()
 }
 
 #[test]
@@ -34,10 +34,10 @@ fn rules_of_every_kind_are_read_from_one_text() {
          label instances 70.1 \"a\" \"n\" { instances -> 71.1 instance -> 5 }",
     );
     let GlobalChange { hostname, timezone, zoneinfo, shift } = rules.global;
-    assert_eq!(hostname.unwrap().1, "web-2.example");
-    assert_eq!(timezone.unwrap().1, "UTC");
-    assert_eq!(zoneinfo.unwrap().1, ":Europe/Paris");
-    assert_eq!(shift.unwrap().1, -90_000_000_000);
+    assert_eq!(hostname.unwrap().value, "web-2.example");
+    assert_eq!(timezone.unwrap().value, "UTC");
+    assert_eq!(zoneinfo.unwrap().value, ":Europe/Paris");
+    assert_eq!(shift.unwrap().value, -90_000_000_000);
     assert_eq!(rules.metrics.len(), 2);
     assert_eq!(rules.indoms[0].clauses.len(), 7);
     assert_eq!(rules.texts.len(), 2);
@@ -46,7 +46,7 @@ fn rules_of_every_kind_are_read_from_one_text() {
     assert_eq!(rules.texts[1].kinds.len(), 2);
     assert_eq!(rules.labels.len(), 6);
     assert_eq!(rules.labels[0].value.as_deref(), Some("\"v\""));
-    assert!(matches!(&rules.labels[0].clauses[0].1,
+    assert!(matches!(&rules.labels[0].clauses[0].value,
         LabelClause::New(name, value) if name == "n" && value == "-1.5e3"));
     assert!(matches!(&rules.labels[5].instance, Some(InstanceSelector::Name(name)) if name == "a"));
 }
@@ -60,7 +60,7 @@ fn times_have_hours_minutes_seconds_and_a_fraction() {
         ("0.0000000019", 1),
     ] {
         let rules = parsed(&format!("global {{ time -> {text} }}"));
-        assert_eq!(rules.global.shift.unwrap().1, expected, "{text}");
+        assert_eq!(rules.global.shift.unwrap().value, expected, "{text}");
     }
     for text in ["", "1:2:3:4", "1.5:3", "x"] {
         let found = refused(&format!("global {{ time -> {text} }}"));
