@@ -18,6 +18,7 @@
 mod contrast;
 mod correlation;
 mod distribution;
+mod grouping;
 mod onset;
 mod programs;
 #[cfg(test)]
@@ -36,8 +37,8 @@ use pcp_archive::{Timestamp, Units};
 use crate::Failure;
 use crate::comparison::{ObservedRun, Statistic, count_discoveries};
 use contrast::Contrast;
-use correlation::strongest_correlation;
 use distribution::{distance_significance, distribution_distance};
+use grouping::order_by_group;
 use onset::{Onset, fit_onset, fit_step};
 use programs::unmeasured;
 pub(crate) use programs::{
@@ -94,12 +95,6 @@ const MAX_SPARSE_EVIDENCE: f64 = 4.0;
 const MIN_RAMP: f64 = 6.0;
 /// Limit on the columns on each side of a change to which its shape is fitted.
 const MAX_FITTED: usize = 128;
-/// Columns by which the beginnings of one group may differ.
-const GROUPED_COLUMNS: i128 = 4;
-/// Least correlation within a group.
-const MIN_CORRELATION: f64 = 0.7;
-/// Columns before and after a change that are correlated with those of another.
-const CORRELATED_COLUMNS: usize = 48;
 
 /// The number that changed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -348,9 +343,7 @@ pub(crate) fn explain(
     let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
     changes.extend(loops.into_iter().map(|change| (change, Track::default())));
     changes.extend(refine(history, &run, &grid, candidates)?);
-    put_largest_of_series_first(&mut changes);
-    keep_one_of_histograms(&mut changes, &grid);
-    let changes = group(changes, &grid);
+    let changes = order_by_group(changes, &grid);
     Ok(Explanation { changes, appeared, unmeasured, lost, series, samples })
 }
 
@@ -386,7 +379,7 @@ fn find_candidates(run: &ObservedRun, first: usize) -> Found {
     let mut candidates = Vec::new();
     for (subject, contrast) in found {
         let track = subject.track(run);
-        candidates.extend(changes_of_series(&subject, track, contrast, (first, limit)));
+        candidates.extend(changes_of_series(&subject, track, contrast, first, limit));
     }
     candidates.retain(|candidate| candidate.begin >= first.saturating_sub(2) as f64);
     Found { candidates, series, samples }
@@ -398,7 +391,8 @@ fn changes_of_series(
     subject: &Subject,
     mut track: Track,
     mut contrast: Contrast,
-    (first, limit): (usize, f64),
+    first: usize,
+    limit: f64,
 ) -> Vec<Candidate> {
     let whole = track.clone();
     let mut all = Vec::new();
@@ -580,7 +574,8 @@ impl<'a> SampledRun<'a> {
     /// Reads the series of changes around a column.
     fn read(
         history: &impl History,
-        (run, grid): (&'a ObservedRun, &'a TimeColumns),
+        run: &'a ObservedRun,
+        grid: &'a TimeColumns,
         cluster: &[&Candidate],
         column: f64,
     ) -> Result<Self, Failure> {
@@ -815,7 +810,7 @@ fn refine(
     for cluster in clusters(candidates, |candidate| candidate.begin) {
         let Some(column) = cluster.first().map(|first| first.begin) else { continue };
         let read: Vec<&Candidate> = cluster.iter().collect();
-        let sampled = SampledRun::read(history, (run, grid), &read, column)?;
+        let sampled = SampledRun::read(history, run, grid, &read, column)?;
         begun.extend(cluster.into_iter().filter_map(|candidate| sampled.begin(candidate)));
     }
     let mut all = Vec::new();
@@ -824,7 +819,7 @@ fn refine(
             continue;
         };
         let read: Vec<&Candidate> = cluster.iter().map(|begun| &begun.candidate).collect();
-        let sampled = SampledRun::read(history, (run, grid), &read, column)?;
+        let sampled = SampledRun::read(history, run, grid, &read, column)?;
         for begun in cluster {
             let change = sampled.change(&begun);
             all.extend(change.map(|change| (change, begun.candidate.track)));
@@ -900,109 +895,4 @@ fn part_between(value: f64, others: &[f64], other_side: f64) -> f64 {
 /// Returns a length of time of nanoseconds.
 fn duration(nanos: f64) -> Duration {
     Duration::from_nanos(nanos as u64)
-}
-
-/// Of the quantiles of a histogram that changed at the same time, keeps the one that changed most,
-/// one below the median only if no other changed. It began when the first of them did, and has the
-/// best score. Afterwards the changes are in the order of their scores.
-fn keep_one_of_histograms(changes: &mut Vec<(ChangePoint, Track)>, grid: &TimeColumns) {
-    changes.sort_by(|(one, _), (other, _)| {
-        one.is_below_median().cmp(&other.is_below_median()).then_with(|| by_score(one, other))
-    });
-    let tolerance = (grid.width() as i128) * GROUPED_COLUMNS;
-    let mut kept: Vec<(ChangePoint, Track)> = Vec::new();
-    for (change, track) in changes.drain(..) {
-        let is_quantile = |change: &ChangePoint| {
-            matches!(change.kind, ChangeKind::Statistic(Statistic::Quantile(_)))
-        };
-        let same = kept
-            .iter_mut()
-            .map(|(kept, _)| kept)
-            .find(|kept| is_quantile(kept) && is_quantile(&change) && change.overlaps(kept));
-        match same {
-            Some(same) => {
-                same.score = same.score.max(change.score);
-                if same.begin.nanos_since(change.begin) <= tolerance {
-                    same.begin = same.begin.min(change.begin);
-                }
-            }
-            None => kept.push((change, track)),
-        }
-    }
-    kept.sort_by(|(one, _), (other, _)| by_score(one, other));
-    *changes = kept;
-}
-
-/// Gives the largest change of a series the best score of all in the series, and the others as much
-/// of it as they have of its size.
-fn put_largest_of_series_first(changes: &mut [(ChangePoint, Track)]) {
-    let mut scores = Vec::with_capacity(changes.len());
-    for (change, _) in &*changes {
-        let mut best = change.score;
-        let mut largest = change.size();
-        for (other, _) in &*changes {
-            if other.is_of_series(change) {
-                best = best.max(other.score);
-                largest = largest.max(other.size());
-            }
-        }
-        let is_largest = change.size() >= largest;
-        scores.push(if is_largest { best } else { best * change.size() / largest });
-    }
-    for ((change, _), score) in changes.iter_mut().zip(scores) {
-        change.score = score;
-    }
-}
-
-fn by_score(one: &ChangePoint, other: &ChangePoint) -> std::cmp::Ordering {
-    let by_name = || (&one.metric, &one.instance).cmp(&(&other.metric, &other.instance));
-    let by_time = || one.begin.cmp(&other.begin);
-    other.score.total_cmp(&one.score).then_with(by_name).then_with(by_time)
-}
-
-/// Returns whether a change is one of the program that restarts.
-fn is_of_program(change: &ChangePoint, restarts: &ChangePoint) -> bool {
-    let rest = change.metric.strip_prefix(&restarts.metric);
-    rest.is_some_and(|rest| rest.starts_with('.'))
-}
-
-/// Numbers the groups, and orders changes by them. Changes are in the order of their score.
-fn group(changes: Vec<(ChangePoint, Track)>, grid: &TimeColumns) -> Vec<ChangePoint> {
-    let tolerance = (grid.width() as i128) * GROUPED_COLUMNS;
-    let mut groups: Vec<Vec<(ChangePoint, Vec<f64>)>> = Vec::new();
-    for (change, track) in changes {
-        let values = track.by_column(grid.columns as usize);
-        let change = &change;
-        let place = groups.iter().position(|group| {
-            let Some((leader, leading)) = group.first() else { return false };
-            let distance = change.begin.nanos_since(leader.begin).abs();
-            if leader.kind == ChangeKind::Restarts && is_of_program(change, leader) {
-                return leader.end.is_none_or(|end| change.begin <= end)
-                    && change.begin.nanos_since(leader.begin) >= -tolerance;
-            }
-            if distance > tolerance {
-                return false;
-            }
-            let begin = grid.column(leader.begin) as usize;
-            let around = begin.saturating_sub(CORRELATED_COLUMNS)
-                ..(begin + CORRELATED_COLUMNS).min(leading.len());
-            let one = leading.get(around.clone()).unwrap_or_default();
-            let other = values.get(around).unwrap_or_default();
-            strongest_correlation(one, other, GROUPED_COLUMNS as usize).abs() >= MIN_CORRELATION
-        });
-        match place.and_then(|place| groups.get_mut(place)) {
-            Some(group) => group.push((change.clone(), values)),
-            None => groups.push(vec![(change.clone(), values)]),
-        }
-    }
-    let mut all = Vec::new();
-    for (number, group) in (1..).zip(groups) {
-        let Some(first) = group.iter().map(|(change, _)| change.begin).min() else { continue };
-        for (mut change, _) in group {
-            change.group = number;
-            change.lag = change.begin.nanos_since(first) as f64 / 1e9;
-            all.push(change);
-        }
-    }
-    all
 }

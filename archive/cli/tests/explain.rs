@@ -485,19 +485,37 @@ fn too_few_samples_are_no_answer() {
     assert!(message.contains("at least 16 samples"), "{message}");
 }
 
+const BUCKET_COUNTER: &str = "mmv.shop.latency.bucket";
+
+/// Creates an archive of a histogram with these buckets. `counts` returns how many values each has
+/// counted by a second.
+fn latency_archive<const N: usize>(
+    seconds: u64,
+    buckets: [&str; N],
+    units: &str,
+    mut counts: impl FnMut(u64) -> [u64; N],
+) -> TestArchive {
+    let instances = buckets.map(|bucket| format!("bucket={bucket}"));
+    let builder = Builder::new()
+        .metric(BUCKET_COUNTER, "u64 counter count")
+        .instances(BUCKET_COUNTER, instances.iter().map(String::as_str))
+        .labels(BUCKET_COUNTER, &[("histogram", units)]);
+    let row = |second: u64| {
+        let mut cells = Vec::with_capacity(N);
+        for (instance, count) in instances.iter().zip(counts(second)) {
+            cells.push((format!("{BUCKET_COUNTER}[{instance}]"), Cell::from(count)));
+        }
+        cells
+    };
+    archive(seconds, row, builder)
+}
+
 /// An archive of 34 s of a program that restarts after 17. Half of the searches take 40 times as long
 /// from `slow` on.
 fn slow_searches(slow: &[std::ops::Range<u64>]) -> TestArchive {
-    const BUCKETS: [&str; 3] = ["256..383", "384..511", "16384..24575"];
-    let mut builder = Builder::new().metric("mmv.shop.latency.bucket", "u64 counter count");
-    builder = builder
-        .instances(
-            "mmv.shop.latency.bucket",
-            BUCKETS.map(|name| format!("bucket={name}")).iter().map(String::as_str),
-        )
-        .labels("mmv.shop.latency.bucket", &[("histogram", "microsec")]);
+    let buckets = ["256..383", "384..511", "16384..24575"];
     let mut counts = [0; 3];
-    let row = |second: u64| {
+    latency_archive(34, buckets, "microsec", |second| {
         if second == 17 {
             counts = [0; 3];
         }
@@ -506,13 +524,8 @@ fn slow_searches(slow: &[std::ops::Range<u64>]) -> TestArchive {
         counts[0] += 80 + noise(second, 7) - slow;
         counts[1] += 5 + noise(second, 5);
         counts[2] += slow;
-        let mut cells = Vec::new();
-        for (name, count) in BUCKETS.iter().zip(counts) {
-            cells.push((format!("mmv.shop.latency.bucket[bucket={name}]"), count.into()));
-        }
-        cells
-    };
-    archive(34, row, builder)
+        counts
+    })
 }
 
 #[test]
@@ -547,28 +560,15 @@ fn few_samples_are_not_said_to_be_calm() {
 
 #[test]
 fn values_that_move_below_the_median_are_a_change() {
-    const BUCKETS: [&str; 3] = ["96..111", "192..223", "960..1023"];
-    let builder = Builder::new()
-        .metric("mmv.shop.latency.bucket", "u64 counter count")
-        .instances(
-            "mmv.shop.latency.bucket",
-            BUCKETS.map(|name| format!("bucket={name}")).iter().map(String::as_str),
-        )
-        .labels("mmv.shop.latency.bucket", &[("histogram", "microsec")]);
+    let buckets = ["96..111", "192..223", "960..1023"];
     let mut counts = [0; 3];
-    let row = |second: u64| {
+    let archive = latency_archive(1200, buckets, "microsec", |second| {
         let fast = if second < 900 { 5 } else { 30 };
         counts[0] += fast + noise(second, 3);
         counts[1] += 45 - fast + noise(second + 7, 4);
         counts[2] += 65 + noise(second + 13, 9);
-        let cells = BUCKETS.iter().zip(counts);
-        cells
-            .map(|(name, count)| {
-                (format!("mmv.shop.latency.bucket[bucket={name}]"), Cell::from(count))
-            })
-            .collect()
-    };
-    let archive = archive(1200, row, builder);
+        counts
+    });
     let json = json(archive.base(), &["--last", "10m"]);
     assert_eq!(json["changes"].as_array().unwrap().len(), 1, "{json}");
     let change = &json["changes"][0];
@@ -583,14 +583,9 @@ fn values_that_move_below_the_median_are_a_change() {
 
 #[test]
 fn where_all_values_change_a_usual_quantile_is_named() {
-    const BUCKETS: [&str; 6] = ["4..4", "5..5", "6..6", "20..21", "40..41", "52..55"];
-    let names = BUCKETS.map(|bucket| format!("bucket={bucket}"));
-    let builder = Builder::new()
-        .metric("mmv.shop.latency.bucket", "u64 counter count")
-        .instances("mmv.shop.latency.bucket", names.iter().map(String::as_str))
-        .labels("mmv.shop.latency.bucket", &[("histogram", "millisec")]);
-    let mut counts = [0_u64; 6];
-    let row = |second: u64| {
+    let buckets = ["4..4", "5..5", "6..6", "20..21", "40..41", "52..55"];
+    let mut counts = [0; 6];
+    let archive = latency_archive(60, buckets, "millisec", |second| {
         // Some values are always slow, so the largest ones change least.
         let slowest = if second.is_multiple_of(7) { 5 } else { 3 + (second % 2) as usize };
         let now = if (20..40).contains(&second) { [0, 0, 0, 0, 4, 0] } else { [3, 3, 2, 0, 0, 0] };
@@ -598,12 +593,8 @@ fn where_all_values_change_a_usual_quantile_is_named() {
             *count += more;
         }
         counts[slowest] += 1;
-        let cells = names.iter().zip(counts);
-        cells
-            .map(|(name, count)| (format!("mmv.shop.latency.bucket[{name}]"), Cell::from(count)))
-            .collect()
-    };
-    let archive = archive(60, row, builder);
+        counts
+    });
     let json = json(archive.base(), &["--last", "60s"]);
     let changes = json["changes"].as_array().unwrap();
     let quantiles: Vec<f64> = changes.iter().filter_map(|one| one["quantile"].as_f64()).collect();
