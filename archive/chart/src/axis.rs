@@ -36,7 +36,7 @@ pub struct Scale {
 impl Scale {
     /// Creates the axis of `range` on `rows` lines, with a tick every two to five lines.
     pub fn new(range: (f64, f64), rows: usize) -> Self {
-        let (low, high) = widened(range);
+        let (low, high) = widened(range.0, range.1);
         let wanted = (rows / 2).max(1) as f64;
         let step = round_step((high / wanted) - (low / wanted));
         let ends = ((low / step).floor() * step, (high / step).ceil() * step);
@@ -94,7 +94,7 @@ impl Scale {
 }
 
 /// Returns a range that is not empty: a single value is extended by half of it on both sides.
-fn widened((low, high): (f64, f64)) -> (f64, f64) {
+fn widened(low: f64, high: f64) -> (f64, f64) {
     if low < high {
         return (low, high);
     }

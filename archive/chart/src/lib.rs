@@ -126,7 +126,7 @@ impl<'a> Chart<'a> {
             out.push_str("(no values)\n");
             return out;
         };
-        let range = if self.from_zero { with_zero(range) } else { range };
+        let range = if self.from_zero { with_zero(range.0, range.1) } else { range };
         let rows = self.rows();
         let scale = Scale::new(range, rows);
         let labels = scale.labels(rows);
@@ -183,7 +183,7 @@ impl<'a> Chart<'a> {
 }
 
 /// Extends a range to zero; 0 to 1 if it would be empty.
-fn with_zero((low, high): (f64, f64)) -> (f64, f64) {
+fn with_zero(low: f64, high: f64) -> (f64, f64) {
     let low = low.min(0.0);
     let high = high.max(0.0);
     (low, if low < high { high } else { 1.0 })

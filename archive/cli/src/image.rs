@@ -83,8 +83,8 @@ impl<'a> Image<'a> {
         Self { title, subtitle: "", panels, size: (1200, 675), time_label, note: "" }
     }
 
-    pub(crate) fn max_panels(size: (u32, u32)) -> usize {
-        draw::max_panels(size)
+    pub(crate) fn max_panels(width: u32, height: u32) -> usize {
+        draw::max_panels(width, height)
     }
 
     /// Sets the line below the title.

@@ -119,7 +119,8 @@ impl Run {
         name: &str,
         mut selection: Selection<'_>,
         window: RangeInclusive<Timestamp>,
-        (named, options): (&[String], RunOptions),
+        named: &[String],
+        options: RunOptions,
     ) -> Result<Self, Failure> {
         selection.retain(|metric| !is_unnamed_machinery(&metric.name, named));
         let observed = ObservedRun::read(&selection, window.clone(), options)?;
@@ -214,7 +215,7 @@ impl CompareCommand {
             with_falls: true,
             ..RunOptions::default()
         };
-        let mut run = Run::read(name, selection, window, (metrics, options))?;
+        let mut run = Run::read(name, selection, window, metrics, options)?;
         for condition in &self.fail_if {
             run.labelled.push(condition.labelled_series(source));
         }

@@ -19,7 +19,7 @@ use pcp_types::names::selects;
 use pcp_types::parse_interval;
 
 use crate::movement::{CONTEXT, moved_series};
-use crate::options::histograms::{DEFAULT_VALUES, names_buckets};
+use crate::options::histograms::{DEFAULT_VALUES, names_any_bucket_counter};
 use crate::options::{DisplayOptions, GapOptions, QuantileOptions, warn_of_unreadable};
 use crate::order::{MovedSeries, is_unnamed_machinery};
 use crate::selection::parse_selector;
@@ -200,7 +200,10 @@ impl FollowCommand {
     /// Returns the numbers that histograms are shown as; none if their buckets are.
     fn histogram_values(&self) -> Vec<HistogramValue> {
         let has_metrics = self.buckets || self.json || self.gaps.gaps() == Gaps::Join;
-        if self.quantiles.quantile.is_empty() && !has_metrics && !names_buckets(&self.metrics) {
+        if self.quantiles.quantile.is_empty()
+            && !has_metrics
+            && !names_any_bucket_counter(&self.metrics)
+        {
             return DEFAULT_VALUES.to_vec();
         }
         self.quantiles.quantile.iter().copied().map(HistogramValue::Quantile).collect()

@@ -20,7 +20,7 @@ pub(crate) use tree::MetricTree;
 use crate::Failure;
 use crate::options::ArchiveArgument;
 use crate::options::archives::require_records;
-use crate::options::histograms::is_shown_as_itself;
+use crate::options::histograms::names_bucket_counter;
 use crate::order::histogram_name;
 use crate::selection::{parse_selector, warn_of_unknown_metric};
 use crate::text::descriptor::{descriptor, type_name, units};
@@ -152,7 +152,7 @@ impl MetricsCommand {
     /// Returns the name of a metric, or of the histogram that it is a part of.
     fn shown_name(&self, metadata: &Metadata, name: &str, desc: &MetricDesc) -> String {
         let metric = SelectedMetric { name: name.to_owned(), desc: *desc };
-        if self.buckets || !is_shown_as_itself(&self.metrics, &metric) {
+        if self.buckets || names_bucket_counter(&self.metrics, &metric) {
             return metric.name;
         }
         histogram_name(metadata, &metric).unwrap_or(name).to_owned()
@@ -189,7 +189,7 @@ impl MetricsCommand {
         instances: Option<&HashSet<InstanceId>>,
     ) -> Result<(), Failure> {
         let named = SelectedMetric { name: name.to_owned(), desc: *desc };
-        let has_metrics = self.buckets || !is_shown_as_itself(&self.metrics, &named);
+        let has_metrics = self.buckets || names_bucket_counter(&self.metrics, &named);
         let layout = HistogramLayout::find(archive.metadata(), name, desc);
         if let Some(layout) = layout.filter(|_| self.buckets || !has_metrics) {
             let histogram = MetricEntry::of_histogram(archive, &layout, desc);

@@ -324,7 +324,7 @@ impl PlotCommand {
             let named = NamedSeries { metrics: &[], instances: &self.display.instances };
             let values = QUANTILES.map(HistogramValue::Quantile);
             selection
-                .histograms(&values, |buckets| named.show_as_itself(source.metadata(), buckets));
+                .histograms(&values, |counter| named.selects_histogram(source.metadata(), counter));
         }
         Ok(selection)
     }
@@ -426,7 +426,7 @@ impl PlotCommand {
         }
         take_programs_in_turn(&mut panels);
         let room = match self.output {
-            Some(_) => Image::max_panels(size),
+            Some(_) => Image::max_panels(size.0, size.1),
             None => terminal::max_charts(output_height()),
         };
         let mut others = panels.split_off(room.min(panels.len()));
@@ -682,7 +682,8 @@ fn size(text: &str) -> Result<(u32, u32), Failure> {
     sides.ok_or_else(|| Failure::Usage(format!("\"{text}\" is not a size such as 1200x675")))
 }
 
-fn image<'a>(caption: &'a Caption, panels: &'a [Panel], (width, height): (u32, u32)) -> Image<'a> {
+fn image<'a>(caption: &'a Caption, panels: &'a [Panel], size: (u32, u32)) -> Image<'a> {
+    let (width, height) = size;
     Image::new(&caption.title, panels)
         .subtitle(&caption.subtitle)
         .size(width, height)

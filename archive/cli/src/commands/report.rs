@@ -308,7 +308,7 @@ impl ReportCommand {
         }
         if self.shows_histograms() {
             let named = NamedSeries { metrics: &self.metrics, instances: &self.display.instances };
-            histograms::show_as_themselves(&mut selection, named);
+            histograms::replace_bucket_counters(&mut selection, named);
         }
         if self.sum {
             selection.sum_instances(self.has_rates())?;

@@ -95,7 +95,7 @@ impl SnapshotCommand {
         for selection in &mut selections {
             histograms.push(take_histograms(selection)?);
         }
-        let header = Header::new(sides, &selections, (window, zone));
+        let header = Header::new(sides, &selections, window, zone);
         let mut all_events = Vec::new();
         let mut heats = Vec::new();
         let mut movements = PageMovements::default();
@@ -146,7 +146,7 @@ impl SnapshotCommand {
             return Ok(Vec::new());
         }
         let reading = Reading { gaps: self.gaps.gaps(), parts: 1, go_on: &|| true };
-        Ok(maps(place, side, histograms, (window, reading))?.unwrap_or_default())
+        Ok(maps(place, side, histograms, window, reading)?.unwrap_or_default())
     }
 
     /// Adds the values, counters as rates; and the counters as they are.
@@ -166,7 +166,7 @@ impl SnapshotCommand {
                 groups(selection, grid.columns(), CELLS_AT_ONCE).iter().enumerate()
             {
                 let envelope = Envelope::read(group, grid.clone(), options)?;
-                let of = EnvelopeNames::new((place, side), group, &envelope);
+                let of = EnvelopeNames::new(place, side, group, &envelope);
                 payload.add(&envelope, &of)?;
                 if rates && number == 0 {
                     payload.add_marks(&envelope, &of);

@@ -22,14 +22,14 @@ const NOTE: f64 = 1.6;
 /// The least height of a panel whose lines can be read, with its heading.
 const MIN_PANEL: f64 = 7.5;
 
-/// Returns how many panels can be read in an image of this size.
-pub(super) fn max_panels((width, height): (u32, u32)) -> usize {
-    let em = text_size((width, height)).max(MIN_TEXT_SIZE);
+/// Returns the number of panels that can be read in an image of this size.
+pub(super) fn max_panels(width: u32, height: u32) -> usize {
+    let em = text_size(width, height).max(MIN_TEXT_SIZE);
     let panels = (f64::from(height) / em - HEAD - FOOT - NOTE) / MIN_PANEL;
     (panels as usize).max(1)
 }
 
-fn text_size((width, height): (u32, u32)) -> f64 {
+fn text_size(width: u32, height: u32) -> f64 {
     (f64::from(width) / 80.0).min(f64::from(height) / 42.0)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn draw<DB: DrawingBackend>(
 ) -> DrawResult<DB> {
     area.fill(&WHITE)?;
     let (width, height) = area.dim_in_pixel();
-    let by_size = text_size((width, height));
+    let by_size = text_size(width, height);
     // Smaller letters cannot be read, if there is room for larger ones.
     let scale = f64::from(width) / f64::from(image.size.0.max(1));
     let room = f64::from(height) / (7 + 5 * image.panels.len()) as f64;

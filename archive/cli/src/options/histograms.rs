@@ -44,9 +44,19 @@ impl QuantileOptions {
 
 pub(crate) const DEFAULT_QUANTILES: [f64; 3] = [0.5, 0.99, 1.0];
 
-pub(crate) fn names_buckets(names: &[String]) -> bool {
+/// Returns whether any of the names is that of a counter of buckets.
+pub(crate) fn names_any_bucket_counter(names: &[String]) -> bool {
+    bucket_selectors(names).next().is_some()
+}
+
+/// Returns whether any of the names, in full or as a pattern, is that of this counter of buckets.
+pub(crate) fn names_bucket_counter(names: &[String], counter: &SelectedMetric) -> bool {
+    bucket_selectors(names).any(|selector| names::selects(selector.name(), &counter.name))
+}
+
+fn bucket_selectors(names: &[String]) -> impl Iterator<Item = Selector> {
     let selectors = names.iter().filter_map(|name| name.parse::<Selector>().ok());
-    selectors.into_iter().any(|selector| selector.name().ends_with(BUCKETS))
+    selectors.filter(|selector| selector.name().ends_with(BUCKETS))
 }
 
 /// The metrics and instances that the command line names.
@@ -57,11 +67,13 @@ pub(crate) struct NamedSeries<'o> {
 }
 
 impl NamedSeries<'_> {
-    /// Returns whether a histogram is shown as itself: unless its counter of buckets is named, or the
-    /// instances are not those of the histograms, but buckets.
-    pub(crate) fn show_as_itself(self, metadata: &Metadata, buckets: &SelectedMetric) -> bool {
-        is_shown_as_itself(self.metrics, buckets)
-            && (self.instances.is_empty() || has_histograms(metadata, buckets, self.instances))
+    /// Returns whether a counter of buckets is shown as the histogram that it belongs to, not as
+    /// buckets: unless the counter itself is named, or instances that are buckets of it.
+    pub(crate) fn selects_histogram(self, metadata: &Metadata, counter: &SelectedMetric) -> bool {
+        if names_bucket_counter(self.metrics, counter) {
+            return false;
+        }
+        self.instances.is_empty() || has_histograms(metadata, counter, self.instances)
     }
 }
 
@@ -72,17 +84,11 @@ fn has_histograms(metadata: &Metadata, buckets: &SelectedMetric, texts: &[String
     !select_instances(texts, metadata.indom_history(domain)).is_empty()
 }
 
-pub(crate) fn is_shown_as_itself(names: &[String], buckets: &SelectedMetric) -> bool {
-    let selectors = names.iter().filter_map(|name| name.parse::<Selector>().ok());
-    let mut of_buckets = selectors.filter(|selector| selector.name().ends_with(BUCKETS));
-    !of_buckets.any(|selector| names::selects(selector.name(), &buckets.name))
-}
-
-/// Replaces the histograms of a selection by the numbers that stand for them, except those whose
-/// buckets are named.
-pub(crate) fn show_as_themselves(selection: &mut ReplaySelection<'_>, named: NamedSeries<'_>) {
+/// Replaces the counters of buckets in a selection by [`DEFAULT_VALUES`] of their histograms, except
+/// those that are named.
+pub(crate) fn replace_bucket_counters(selection: &mut ReplaySelection<'_>, named: NamedSeries<'_>) {
     let metadata = selection.metadata();
-    selection.histograms(&DEFAULT_VALUES, |buckets| named.show_as_itself(metadata, buckets));
+    selection.histograms(&DEFAULT_VALUES, |counter| named.selects_histogram(metadata, counter));
 }
 
 /// Parses a quantile on the command line: `0.99`, `p99`, `99` and `99%` are the same. 1 is the maximum, not

@@ -71,7 +71,8 @@ impl Header {
     pub(crate) fn new(
         sides: &Sides,
         selections: &[Selection<'_>],
-        (window, zone): (Window, &Zone),
+        window: Window,
+        zone: &Zone,
     ) -> Self {
         let headers = sides.iter().map(|side| SideHeader {
             name: side.name.clone(),

@@ -111,7 +111,8 @@ pub(crate) fn maps(
     place: usize,
     side: &Side,
     histograms: &[Histogram],
-    (window, reading): (Window, Reading<'_>),
+    window: Window,
+    reading: Reading<'_>,
 ) -> Result<Option<Vec<Heat>>, Error> {
     let own = side.own_window(window);
     let load = |from: Timestamp, to: Timestamp| {
@@ -159,16 +160,16 @@ pub(crate) fn maps(
             counted.add(&part, columns, number * in_part);
         }
     }
-    Ok(Some(counted.maps(place, side, histograms, (window.start, step))))
+    Ok(Some(counted.maps(place, side, histograms, window.start, step)))
 }
 
-/// From when to when.
+/// The beginning and the end of a column.
 type Column = (Timestamp, Timestamp);
 
 /// A count of a bucket: the column, the bounds of the bucket, and the count.
 type Cell = (usize, [f64; 2], f64);
 
-/// By histogram and instance.
+/// Counts of buckets, by histogram and instance.
 #[derive(Default)]
 struct InstanceCells {
     cells: BTreeMap<(usize, Option<InstanceId>), Vec<Cell>>,
@@ -195,7 +196,8 @@ impl InstanceCells {
         place: usize,
         side: &Side,
         histograms: &[Histogram],
-        (start, step): (Timestamp, Duration),
+        start: Timestamp,
+        step: Duration,
     ) -> Vec<Heat> {
         let mut maps = Vec::new();
         for ((number, instance), cells) in self.cells.into_iter().take(MAX_MAPS) {

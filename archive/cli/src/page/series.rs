@@ -36,7 +36,8 @@ pub(crate) struct EnvelopeNames {
 impl EnvelopeNames {
     /// Looks up the metrics of a selection, and the instances that the envelope has of them.
     pub(crate) fn new(
-        (place, side): (usize, &Side),
+        place: usize,
+        side: &Side,
         selection: &Selection<'_>,
         envelope: &Envelope,
     ) -> Self {

@@ -69,8 +69,7 @@ impl CountedValues {
 
 impl Histograms {
     /// Reads what the histograms in a selection counted in a span, and removes the metrics that they
-    /// consist of from the selection. Without `is_forced`, those whose buckets are named
-    /// stay metrics.
+    /// consist of from the selection. Unless `is_forced`, counters of buckets that are named stay.
     pub(super) fn take(
         selection: &mut Selection<'_>,
         named: NamedSeries<'_>,
@@ -82,7 +81,7 @@ impl Histograms {
         let mut replay = Replay::open(selection.source()).gaps(gaps).read_on();
         let mut parts = Vec::new();
         for metric in selection.metrics() {
-            let is_chosen = is_forced || named.show_as_itself(metadata, metric);
+            let is_chosen = is_forced || named.selects_histogram(metadata, metric);
             let layout = HistogramLayout::find(metadata, &metric.name, &metric.desc);
             if let Some(layout) = layout.filter(|_| is_chosen) {
                 let pmid = metric.desc.pmid;

@@ -134,10 +134,10 @@ impl<'r> Request<'r> {
             let origin = |envelope: &Envelope| {
                 self.archives.offset(side.on_page(*envelope.grid.window().start()))
             };
-            let names = EnvelopeNames::new((place, side), &selection, &envelope);
+            let names = EnvelopeNames::new(place, side, &selection, &envelope);
             tile.add(&envelope, &names, origin(&envelope));
             let mut add = |way, selection: &Selection<'_>, part: &Envelope| {
-                let names = EnvelopeNames::new((place, side), selection, part);
+                let names = EnvelopeNames::new(place, side, selection, part);
                 tile.add_beyond(part, &names, origin(part), way == Direction::After);
             };
             let options = Options { rates: !raw, gaps: self.archives.gaps };
@@ -178,7 +178,7 @@ impl<'r> Request<'r> {
             if own.is_empty() {
                 continue;
             }
-            let Some(found) = maps(place, side, &own, (window, reading))? else { return Ok(None) };
+            let Some(found) = maps(place, side, &own, window, reading)? else { return Ok(None) };
             all.extend(found);
         }
         json(&all)
@@ -241,8 +241,7 @@ impl<'r> Request<'r> {
                 );
             }
             let options = RunOptions { with_falls: true, ..RunOptions::default() };
-            let options = (sides.metrics(), options);
-            runs.push(Run::read(&side.name, selection, own, options)?);
+            runs.push(Run::read(&side.name, selection, own, sides.metrics(), options)?);
             if !(self.go_on)() {
                 return Ok(None);
             }

@@ -244,7 +244,7 @@ impl OpenedArchives {
         }
         let end = sides.end().max(origin);
         let window = Window { start: origin, end, origin };
-        let mut header = Header::new(&sides, &selections, (window, zone));
+        let mut header = Header::new(&sides, &selections, window, zone);
         header.end = header.start;
         let (names, instances) = instances(&selections);
         drop(selections);
