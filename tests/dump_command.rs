@@ -10,7 +10,7 @@
 //! | a parameter of an event whose metric has no descriptor | an error | the value | the array states the type |
 //! | `extra`: units beyond space, time and count | none | the unit | newer than 6.0.3 |
 //! | `babylon.pmview_v2`: 64-bit values | bytes swapped | the value | blocks with a stale type |
-//! | an index in hexadecimal (`-v`) | its label, then one line of garbage | its entries | they are no framed records |
+//! | an index in hexadecimal (`-v`) | its label, then one line of garbage | its entries | they are not framed records |
 //! | a compressed file in hexadecimal | of what is compressed, as if it were records | of what it expands to | so it can be read |
 //! | labels of instances (`-e`), in four archives | sets that repeat others left out | all sets of a record | ours is what the file has |
 

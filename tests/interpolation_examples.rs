@@ -3,7 +3,7 @@
 //! library and by PCP's own pmrep.
 //!
 //! Observations every 10 s from 10 s to 90 s; the archive goes on to 99 s with
-//! another metric. PCP 6.0.3 follows an older rule for what is no counter: the
+//! another metric. PCP 6.0.3 follows an older rule for what is not a counter: the
 //! earlier observation, not the nearer one. Where the two rules differ its
 //! answer is not asked for.
 

@@ -17,7 +17,7 @@
 //! | index, on its own | `index` |
 //! | data, and index entries against it | `data` |
 //!
-//! A file that was written to the middle of its last record is no error in the
+//! A file that was written to the middle of its last record is not an error in the
 //! last data volume: its writer died, or still writes.
 
 mod data;
@@ -115,7 +115,7 @@ impl Report {
         }
     }
 
-    /// Adds bytes that are no record. `torn` makes the defect if the file ends
+    /// Adds bytes that are not a record. `torn` makes the defect if the file ends
     /// within its last record.
     fn add_damage(&mut self, file: &Path, damage: Damage, torn: impl Fn(RecordError) -> Defect) {
         let defect = match damage.error {

@@ -103,7 +103,7 @@ pub enum RecordError {
         "metric {pmid}: a value is of type {}, its descriptor has {expected}", type_text(*found)
     )]
     ValueType { pmid: Pmid, found: i32, expected: ValueType },
-    /// A value is no event array (`PM_ERR_TYPE`).
+    /// A value is not an event array (`PM_ERR_TYPE`).
     #[error("the value is not an event array")]
     NotEvents,
     /// The label of a file contradicts that of the metadata (`PM_ERR_LABEL`).
@@ -447,7 +447,7 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// Returns whether bytes of a file are no record, cannot be decompressed to any, or are a
+    /// Returns whether bytes of a file are not a record, cannot be decompressed to any, or are a
     /// label of another archive. Intact records may follow:
     /// [`Records::skip_damage`](crate::Records::skip_damage) moves on to them.
     pub const fn is_damage(&self) -> bool {

@@ -45,7 +45,7 @@ impl Host {
     }
 }
 
-/// Returns the name of a host's directory: the host's name, or a similar one if that is no plain
+/// Returns the name of a host's directory: the host's name, or a similar one if that is not a plain
 /// and visible file name. The name of a system may have any bytes.
 pub(crate) fn file_name(host: &str) -> String {
     if host.is_empty() {

@@ -168,7 +168,7 @@ impl<L: Labels, H: SeriesHandle> Family<L, H> {
     ///
     /// While `borrow` runs, no other thread can add a series to this metric or remove one;
     /// `borrow` itself must not change the registry, which would deadlock; a histogram's new
-    /// bucket is no such change.
+    /// bucket is not such a change.
     #[inline]
     pub fn with<R>(&self, labels: &L, borrow: impl FnOnce(&H) -> R) -> R {
         if let Some(handle) = self.series.read().get(labels) {

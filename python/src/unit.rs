@@ -46,7 +46,7 @@ impl Unit {
         self.factor as u64
     }
 
-    /// Converts an amount to be added to a count. `None` for what is no such amount: a negative
+    /// Converts an amount to be added to a count. `None` for what is not such an amount: a negative
     /// number, a fraction where things are counted, NaN, infinity.
     pub(crate) fn amount(self, amount: f64) -> Option<u64> {
         let converted = amount * self.factor;

@@ -211,7 +211,7 @@ pub(super) fn remote_read(record: &Record) -> Reading {
     for series in response.results.into_iter().flat_map(|result| result.timeseries) {
         let labels = series.labels.into_iter().map(|label| (label.name, label.value)).collect();
         let Some((metric, instance)) = names.key(&labels) else { continue };
-        // The end of a series is a value that is no number.
+        // The end of a series is a value that is not a number.
         for sample in series.samples.iter().filter(|sample| !sample.value.is_nan()) {
             reading.add(&metric, &instance, 1_000_000 * sample.timestamp, sample.value);
         }

@@ -307,7 +307,7 @@ fn truncate(attacker: &mut Attacker) -> io::Result<()> {
     file.set_len(attacker.dice.below(64 << 10))
 }
 
-/// Makes entries that are no readable files, under names of all kinds.
+/// Makes entries that are not readable files, under names of all kinds.
 fn odd_files(attacker: &mut Attacker) -> io::Result<()> {
     let number = attacker.dice.below(200);
     let path = attacker.directory.join(format!("odd{number}\n\u{1b}[2J\u{202e}"));

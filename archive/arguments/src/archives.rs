@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(paths("[!w]*").unwrap(), ["db"]);
         assert_eq!(paths("web-[1").unwrap(), ["web-[1"], "no pattern");
         assert!(matches!(paths("none*"), Err(Error::NotFound { .. })));
-        // A name is no pattern if there is such an archive.
+        // A name is not a pattern if there is such an archive.
         std::fs::write(directory.path().join("w*.meta"), "").unwrap();
         assert_eq!(paths("w*").unwrap(), ["w*"]);
     }

@@ -15,7 +15,7 @@ use pcp_types::printable;
 ///
 /// Those of the output, unless its reader has closed it.
 pub fn explain(error: &clap::Error) -> io::Result<ExitStatus> {
-    // Help and version go to standard output and are no errors.
+    // Help and version go to standard output and are not errors.
     let status = if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };
     // It repeats words of the command line, which a pattern of the shell may have made.
     let text = error.to_string();

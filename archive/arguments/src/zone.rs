@@ -38,7 +38,7 @@ pub fn named(name: &str) -> Result<TimeZone, ArgumentError> {
 ///
 /// # Errors
 ///
-/// [`ArgumentError::Usage`] for text that is no abbreviation.
+/// [`ArgumentError::Usage`] for text that is not an abbreviation.
 pub fn at_zero(abbreviation: &str) -> Result<TimeZone, ArgumentError> {
     TimeZone::posix(&format!("{abbreviation}+0"))
         .map_err(|_| ArgumentError::Usage(format!("\"{abbreviation}\" is not a time zone")))

@@ -119,7 +119,7 @@ fn with_metrics_in_zsh(script: &str) -> String {
     text
 }
 
-/// Returns the names of metrics that the last word can become; none if it is no metric. `words` are
+/// Returns the names of metrics that the last word can become; none if it is not a metric. `words` are
 /// those of the command line, without the program.
 pub(crate) fn metric_names(command: &Command, words: &[OsString]) -> Vec<String> {
     let Some((last, before)) = words.split_last() else { return Vec::new() };

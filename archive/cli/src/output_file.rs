@@ -16,7 +16,7 @@ const DEVICES: [&str; 2] = ["/dev", "/dev/fd"];
 ///
 /// # Errors
 ///
-/// The system's; an error for anything else that is no regular file.
+/// The system's; an error for anything else that is not a regular file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = directory_of(path);
     if DEVICES.map(Path::new).contains(&directory) {

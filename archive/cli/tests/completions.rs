@@ -57,7 +57,7 @@ fn bash_completes_subcommands_options_files_and_metrics() {
     assert_eq!(proposed(&["report", "web", ""]), ["web.errors", "web.requests"]);
     assert_eq!(proposed(&["report", "web", "web.r"]), ["web.requests"]);
     assert_eq!(proposed(&["summary", "web.meta", "web.errors", "web.r"]), ["web.requests"]);
-    // Values of options are no archives, and no metrics.
+    // Values of options are not archives, and no metrics.
     assert_eq!(proposed(&["report", "-t", "1s", "web", "web.e"]), ["web.errors"]);
     assert_eq!(proposed(&["report", "--interval=1s", "web", "web.e"]), ["web.errors"]);
     assert_eq!(proposed(&["report", "--json", "web", "web.e"]), ["web.errors"]);

@@ -77,7 +77,7 @@ fn a_report_without_a_name_has_the_programs_on_one_screen() {
     assert!(!table.contains("api.latency"), "{table}");
     assert!(table.contains(".p99") && !table.contains("agent"), "{table}");
     assert!(note.contains("no room for"), "{note}");
-    // Where lines are no terminal's, all programs have room.
+    // Where lines are not a terminal's, all programs have room.
     let mut program = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     program.arg("report").arg(&base).env("COLUMNS", "80").env_remove("LINES");
     let output = program.output().unwrap();

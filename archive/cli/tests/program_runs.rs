@@ -226,7 +226,7 @@ fn records_have_quantiles_since_the_record_before() {
     let first = lines.lines().next().unwrap();
     assert!(first.contains(r#""metric":"mmv.shop.latency.p50""#), "{first}");
     assert!(first.contains(r#""seconds":1700000010.0"#) && first.contains(":4.5"), "{first}");
-    // The events are not known, but that bucket 4..5 is missing is no fall.
+    // The events are not known, but that bucket 4..5 is missing is not a fall.
     let (table, _) = follow(&["--quantile", "1", "--pcp"]);
     let rows: Vec<Vec<String>> = table.lines().skip(4).map(columns).collect();
     assert_eq!(rows[4], ["-"], "the sum fell: {table}");

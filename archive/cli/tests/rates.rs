@@ -89,7 +89,7 @@ fn two_instants_have_one_interval_between_them_as_in_pmval() {
     assert_eq!(between("10s", "10s"), ["10,5"], "the end counts from the start");
     assert_eq!(between("40s", "15s"), [",5"], "the reset is between them");
     assert_eq!(between("0s", "20s").len(), 3);
-    // Values that are no rates are those of both instants.
+    // Values that are not rates are those of both instants.
     assert_eq!(report(&base, &["-S", "0s", "-T", "10s"]), ["0,0", "100,50"]);
 }
 

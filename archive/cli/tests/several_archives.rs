@@ -104,12 +104,12 @@ fn a_failure_of_one_archive_does_not_hide_the_others() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("records           3"));
     let gone = run(directory.path(), &["dump", "a,nothing"]);
     assert_eq!(gone.status.code(), Some(74));
-    // A window that misses one of them is no failure.
+    // A window that misses one of them is not a failure.
     let late = run(directory.path(), &["dump", "b,c", "-S", "@1700000000"]);
     assert_eq!(late.status.code(), Some(0));
 }
 
-/// Lists the files of the directory that are no archive of [`three`].
+/// Lists the files of the directory that are not an archive of [`three`].
 fn others(directory: &TempDir) -> Vec<String> {
     let entries = std::fs::read_dir(directory.path()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

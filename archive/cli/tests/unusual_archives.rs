@@ -1,5 +1,5 @@
 //! Sound archives with something unusual: a clock that was set back, times after 2038, values that
-//! are no numbers.
+//! are not numbers.
 
 use std::fs;
 

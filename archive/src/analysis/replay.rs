@@ -24,7 +24,7 @@
 //! | 51 | - | - | - | after the end of the archive |
 //!
 //! The rules apply to each instance of a metric separately. A record in which a metric
-//! has an error code or lacks an instance is no observation of it, and does not
+//! has an error code or lacks an instance is not an observation of it, and does not
 //! interrupt interpolation; only marks do.
 //!
 //! # Reading order

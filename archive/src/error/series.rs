@@ -23,7 +23,7 @@ pub enum SeriesError {
     /// Quantiles were asked for of something else than a histogram.
     #[error("metric {} is no histogram, which a quantile needs", line(name))]
     NotHistogram { name: String },
-    /// A text is no interval, such as "5min", or not longer than 0.
+    /// A text is not an interval, such as "5min", or not longer than 0.
     #[error("\"{}\" is not an interval; expected a positive one such as \"5min\"", line(text))]
     Interval { text: String },
     /// The archive cannot be read.

@@ -15,7 +15,7 @@
 //! nearest stream and need less. Nothing is ever written to disk.
 //!
 //! A file of some kilobytes can decompress to gigabytes. What a reader decodes is bounded
-//! by the size of the file, and ends early where the bytes are no records ([`Frames`]).
+//! by the size of the file, and ends early where the bytes are not records ([`Frames`]).
 
 mod decoder;
 mod frames;
@@ -39,7 +39,7 @@ const STEP: usize = 256 << 10;
 /// compressed further than this. It bounds what a crafted file can make a
 /// reader decode.
 const MAX_RATIO: u64 = 1024;
-/// As [`MAX_RATIO`], for an index, whose entries are no framed records.
+/// As [`MAX_RATIO`], for an index, whose entries are not framed records.
 const MAX_INDEX_RATIO: u64 = 64;
 /// An index that decompresses to more than that.
 const TOO_LARGE: io::ErrorKind = io::ErrorKind::FileTooLarge;

@@ -34,7 +34,7 @@ impl RawFile {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if it cannot be read. A damaged label is no error here.
+    /// [`Error::Io`] if it cannot be read. A damaged label is not an error here.
     pub fn open(path: &Path) -> Result<Self> {
         let mut file = RecordFile::open(path)?;
         let entry = match file.read_any_label() {

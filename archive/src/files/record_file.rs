@@ -184,7 +184,7 @@ impl RecordFile {
     }
 
     /// Returns the offset up to which damage that begins at `offset` is examined: a small
-    /// compressed file can expand to gigabytes that are no records.
+    /// compressed file can expand to gigabytes that are not records.
     pub(crate) const fn most_damage(&self, offset: u64) -> u64 {
         if self.is_compressed() { offset.saturating_add(MAX_DAMAGE) } else { u64::MAX }
     }

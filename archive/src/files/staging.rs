@@ -1,7 +1,7 @@
 //! An archive that appears complete or not at all.
 //!
 //! It is written in a hidden directory next to its place, and its files are moved out when they
-//! are complete. The last one is the metadata, without which the files are no archive.
+//! are complete. The last one is the metadata, without which the files are not an archive.
 //!
 //! A process that is killed leaves its hidden directory (`.NAME.PID`). No command reads it, and it
 //! may be deleted; the agent removes those among its archives when it starts.

@@ -67,7 +67,7 @@ impl Value<'_> {
         self.value_type().code() == stored_as.code()
     }
 
-    /// Returns the number as a double; `None` for values that are no number. Integers above 2^53
+    /// Returns the number as a double; `None` for values that are not numbers. Integers above 2^53
     /// are rounded.
     #[inline]
     pub fn as_f64(&self) -> Option<f64> {

@@ -84,7 +84,7 @@ impl Column {
         (0..self.len()).filter_map(|place| self.get(place))
     }
 
-    /// Returns the rows and values in order, as doubles; nothing if the values are no numbers.
+    /// Returns the rows and values in order, as doubles; nothing if the values are not numbers.
     /// Integers above 2^53 are rounded.
     pub fn numbers(&self) -> impl DoubleEndedIterator<Item = (u32, f64)> {
         self.iter().filter_map(|(row, value)| Some((row, value.as_f64()?)))

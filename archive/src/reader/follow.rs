@@ -38,7 +38,7 @@ use crate::{Archive, ArchiveLabel, Error, Metadata, Record, RecordError, Result,
 
 /// Follows an archive that grows, record by record.
 ///
-/// The files that were opened stay open: it is no matter if they are renamed,
+/// The files that were opened stay open: it does not matter if they are renamed,
 /// compressed or removed meanwhile.
 #[derive(Debug)]
 pub struct Follower {

@@ -50,7 +50,7 @@ impl ArchiveSet {
     /// # Errors
     ///
     /// Those of [`Archive::open`]; [`Error::HostDiffers`] and
-    /// [`Error::Overlap`] for archives that are no timeline.
+    /// [`Error::Overlap`] for archives that are not a timeline.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let paths: Vec<P> = paths.into_iter().collect();
         Self::open_with(&paths, false, |base| Archive::open(base))

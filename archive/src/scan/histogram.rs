@@ -148,7 +148,7 @@ impl HistogramLayout {
 }
 
 /// Returns the buckets of a domain by their names, and the instances of the histograms, which are
-/// those of another domain, or one alone. `None` if they are no buckets.
+/// those of another domain, or one alone. `None` if they are not buckets.
 fn histograms_by_name(
     metadata: &Metadata,
     buckets: InDom,

@@ -185,7 +185,7 @@ impl<'a> ProgramEvent<'a> {
 
     /// Returns whether something happened to a program that has values of a metric. That is more
     /// than [`is_of`](Self::is_of): processes that share their metrics have each a file
-    /// `NAME.PID`, whose end is no boundary for the others' values.
+    /// `NAME.PID`, whose end is not a boundary for the others' values.
     pub fn concerns(&self, metric: &str, pmid: Pmid) -> bool {
         if self.is_of(metric, pmid) {
             return true;

@@ -118,7 +118,7 @@ impl<'a> Selection<'a> {
     /// [`Selector`].
     ///
     /// Returns how many metrics the name stands for: 0 is a name that the
-    /// archive does not have, or a text that is no selector.
+    /// archive does not have, or a text that is not a selector.
     pub fn select(&mut self, name: &str) -> usize {
         let metadata = self.source.metadata();
         let Ok(selector) = Selector::parse_in(name, metadata) else { return 0 };

@@ -27,7 +27,7 @@ use crate::{
     MetricDesc, Timestamp,
 };
 
-/// A text that is no selector, and why.
+/// A text that is not a selector, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error(
@@ -39,7 +39,7 @@ pub struct SelectorError {
 }
 
 impl SelectorError {
-    /// Returns the reason why the text is no selector.
+    /// Returns the reason why the text is not a selector.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -85,7 +85,7 @@ impl Selector {
         Self { name: name.to_owned(), matchers: Vec::new() }
     }
 
-    /// Parses a selector. A name that an archive has is no selector, whatever it looks like.
+    /// Parses a selector. A name that an archive has is not a selector, whatever it looks like.
     ///
     /// # Errors
     ///

@@ -135,7 +135,7 @@ impl<'a> Extract<'a> {
     ///
     /// The new archive starts when the old one did, or with its first record
     /// if the window begins later. If no record has a metric of the selection
-    /// nothing is written, which is no error here.
+    /// nothing is written, which is not an error here.
     ///
     /// # Errors
     ///

@@ -240,7 +240,7 @@ impl RecordBuffer {
 
     /// Stores a string (without NUL), an aggregate or an event array; false, and
     /// nothing is stored, if it needs another number of words than the template
-    /// has for it, or is no event array.
+    /// has for it, or is not an event array.
     pub fn put_bytes(&mut self, slot: ValueSlot, value: &[u8]) -> bool {
         let at = slot.0 as usize;
         let start = at.checked_sub(HEADER);

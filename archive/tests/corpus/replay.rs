@@ -65,7 +65,7 @@ fn expected_cells(line: &Value) -> Cells<'_> {
     let mut cells = Cells::new();
     for set in line["v"].as_array().unwrap() {
         let pmid: Pmid = set[0].as_str().unwrap().parse().unwrap();
-        // An error in place of values is no value.
+        // An error in place of values is not a value.
         for cell in set[1].as_array().map(Vec::as_slice).unwrap_or_default() {
             cells.insert((pmid, cell[0].as_i64().unwrap_or(-1)), &cell[1]);
         }

@@ -48,7 +48,7 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let start = Instant::now();
-    // A path that is not known is no label: there are any number of them.
+    // A path that is not known is not a label: there are any number of them.
     let (path, status, body) = match request.uri().path() {
         "/" => ("/", StatusCode::OK, "hello\n"),
         "/slow" => {

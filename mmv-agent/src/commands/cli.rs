@@ -198,7 +198,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             AgentCommand::Completions { shell } => completions_command(shell),
         },
         Err(error) => {
-            // Help and version go to stdout and are no error. Failing output cannot be reported.
+            // Help and version go to stdout and are not an error. Failing output cannot be reported.
             let text = error.to_string();
             let _ = match printable::lines(text.as_bytes()) {
                 // With colors, on a terminal.
@@ -319,7 +319,7 @@ fn completions_command(shell: Shell) -> ExitCode {
     printed(io::stdout().write_all(text.as_bytes()), EXIT_OK)
 }
 
-/// Returns the exit status after output. A closed pipe is no error; `head` closes its input like
+/// Returns the exit status after output. A closed pipe is not an error; `head` closes its input like
 /// that.
 fn printed(result: io::Result<()>, code: u8) -> ExitCode {
     match result {

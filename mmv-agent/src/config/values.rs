@@ -13,7 +13,7 @@ use serde::ser::Serializer;
 /// Labels that every archive already has, with values from the system.
 const SYSTEM_LABELS: [&str; 3] = ["hostname", "domainname", "machineid"];
 
-/// A text that is no interval that the agent works with.
+/// A text that is not an interval that the agent works with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DurationError {
     #[error(transparent)]

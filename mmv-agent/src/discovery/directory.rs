@@ -70,7 +70,7 @@ struct Scan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DirectoryEntry {
     File(ListedFile),
-    /// Description of an entry that is no regular file.
+    /// Description of an entry that is not a regular file.
     Other(&'static str),
 }
 

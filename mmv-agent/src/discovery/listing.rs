@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use super::file_table::ListedFile;
 use crate::limits::Quota;
 
-/// Limit on listed entries that are no regular files; each of them is logged once.
+/// Limit on listed entries that are not regular files; each of them is logged once.
 pub(super) const MAX_OTHERS: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Collector {
         }
     }
 
-    /// Adds an entry that is no regular file.
+    /// Adds an entry that is not a regular file.
     pub(super) fn add_other(&mut self, name: OsString, kind: &'static str) {
         if self.listing.others.len() < MAX_OTHERS {
             self.listing.others.push((name, kind));

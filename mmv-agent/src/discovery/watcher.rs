@@ -24,7 +24,7 @@ pub(crate) struct Watcher {
     shortage: Option<String>,
     /// Files at the last scan.
     pub table: FileTable,
-    /// Entries that are no regular files.
+    /// Entries that are not regular files.
     others: HashSet<OsString>,
     /// Set once an excess of files was logged.
     overfull: bool,
@@ -39,7 +39,7 @@ pub(crate) struct DirectoryChanges {
     pub owners: Vec<(OsString, u32)>,
     /// All files, if they were listed.
     pub listed: Option<HashSet<FileId>>,
-    /// New entries that are no regular files, with a description.
+    /// New entries that are not regular files, with a description.
     pub others: Vec<(OsString, &'static str)>,
 }
 

@@ -4,7 +4,7 @@
 //! after the agent has run for the age of retention. Until then old archives are deleted as if the
 //! clock had not jumped. A jump is a difference between the wall clock and the monotonic clock, or
 //! between the end of one run and the start of the next; for a run that left no state its newest
-//! data is used. A change of up to a tenth of the age is no jump, so that nights and restarts do
+//! data is used. A change of up to a tenth of the age is not a jump, so that nights and restarts do
 //! not count. When the clock is set back, jumps are undone, the latest first.
 //!
 //! Counting only the time for which the agent runs would keep years on a machine that runs an hour
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::moment::Moment;
 
-/// Divisor of the age that gives the largest change that is no jump.
+/// Divisor of the age that gives the largest change that is not a jump.
 const JUMP_DIVISOR: u32 = 10;
 /// Limit on remembered jumps; further ones are merged.
 const MAX_JUMPS: usize = 32;

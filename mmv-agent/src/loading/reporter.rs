@@ -84,7 +84,7 @@ impl Reporter {
         });
     }
 
-    /// Reports an entry of the directory that is no regular file.
+    /// Reports an entry of the directory that is not a regular file.
     pub(crate) fn not_a_file(&mut self, name: &OsStr, kind: &str) {
         if self.may_log(name) {
             warn!(file = %name.display(), reason = %kind, "not harvested");

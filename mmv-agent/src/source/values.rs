@@ -33,7 +33,7 @@ pub(super) struct ReadOptions {
 /// The values of one file after the last pass.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
-    /// One word for each value of the plan that is no string: integers, floats and doubles as in
+    /// One word for each value of the plan that is not a string: integers, floats and doubles as in
     /// the cell, timers in microseconds.
     words: Vec<u64>,
     /// True for each word that is a value; empty if all are.

@@ -38,7 +38,7 @@
 //! | a NaN, or a number beyond the type's range | what the processor makes of it | 0, or the nearest |
 //! | a text of 2³¹ bytes or more | the lower 32 bits are its length | nothing is done |
 //!
-//! 6.0.3 also refuses keys of a label's objects that are no label names; 7.2.1 and this
+//! 6.0.3 also refuses keys of a label's objects that are not label names; 7.2.1 and this
 //! library write them.
 //!
 //! As there: names, items, serials and clusters are checked only as in `check`; strings of labels

@@ -182,7 +182,7 @@ fn member(field: &Field, names: &mut HashSet<String>) -> Result<(TokenStream, To
         let name = LitStr::new(&name.unraw().to_string(), name.span());
         quote!(::mmv_writer::Label::new(#name, #value))
     });
-    // The span of the type: a type that is no metric is reported there.
+    // The span of the type: a type that is not a metric is reported there.
     let register = quote_spanned!(ty.span()=> <#ty as ::mmv_writer::derived::Field>::register);
     let value = quote! {
         #ident: #register(

@@ -233,7 +233,7 @@ impl Sections {
     }
 
     /// Gives the later parts their final places. Less room is kept for values if there
-    /// are no families and `fits` holds for [`WITHOUT_FAMILIES`] entries.
+    /// are not families and `fits` holds for [`WITHOUT_FAMILIES`] entries.
     pub(super) fn place_later(&mut self, families: bool, fits: impl FnOnce(u32) -> bool) {
         self.placed = true;
         let strings = self.capacity(Part::LaterStrings);

@@ -278,7 +278,7 @@ impl Histogram {
     }
 
     /// Counts a time, rounded to the unit that the metric was registered with; to
-    /// nanoseconds if that is no unit of time.
+    /// nanoseconds if that is not a unit of time.
     #[inline]
     pub fn record_duration(&self, time: Duration) {
         match &self.cells {
@@ -358,7 +358,7 @@ impl OwnedHistogram {
     }
 
     /// Counts a time, rounded to the unit that the metric was registered with; to
-    /// nanoseconds if that is no unit of time.
+    /// nanoseconds if that is not a unit of time.
     #[inline]
     pub fn record_duration(&mut self, time: Duration) {
         self.record(self.cells.in_units(time));

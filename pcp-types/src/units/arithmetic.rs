@@ -76,7 +76,7 @@ impl Units {
         self.combined(other, (left, right), units)
     }
 
-    /// Returns whether these are no units at all: all powers are 0, whatever scales there are. A
+    /// Returns whether these are not units at all: all powers are 0, whatever scales there are. A
     /// `count` is none of them.
     pub const fn is_plain_number(self) -> bool {
         let powers = [self.space_dimension(), self.time_dimension(), self.count_dimension()];

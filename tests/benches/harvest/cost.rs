@@ -23,7 +23,7 @@ pub(crate) struct Cost {
     pub(crate) packed: Option<Packed>,
     /// Own memory at the first record and at the last, in bytes.
     pub(crate) memory: (u64, u64),
-    /// Lateness of each record after the first; empty for outputs that are no archive.
+    /// Lateness of each record after the first; empty for outputs that are not an archive.
     pub(crate) lateness: Vec<Duration>,
 }
 

@@ -11,7 +11,7 @@
 //! | `requests` | reads ahead, and leaves out what the client cancels |
 //! | `protocol` | requests and responses of JSON-RPC; versions of the protocol |
 //! | `tools` | what can be asked, with the types of arguments, and the command line of each |
-//! | `programs` | the answer of the tool that is no subcommand |
+//! | `programs` | the answer of the tool that is not a subcommand |
 //! | `answers` | runs a tool, and marks what it prints as data |
 //!
 //! Requests are answered one after another: a command uses all processors. A client can cancel those

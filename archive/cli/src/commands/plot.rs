@@ -99,7 +99,7 @@ pub(crate) struct PlotCommand {
     size: String,
 
     /// Plot how many values each histogram counted over time, as colors on a logarithmic axis of
-    /// values; as characters where the output is no terminal
+    /// values; as characters where the output is not a terminal
     #[arg(long, conflicts_with_all = ["quantile", "units", "instances", "no_rate"])]
     heatmap: bool,
 

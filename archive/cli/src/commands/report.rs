@@ -47,7 +47,7 @@ const RECENT: Duration = Duration::from_secs(120);
 /// less than a second.
 const MAX_SEARCHED: usize = 100_000;
 
-/// The rows of a report without given times, where standard output is no terminal.
+/// The rows of a report without given times, where standard output is not a terminal.
 const DEFAULT_ROWS: usize = 20;
 /// Lines of a terminal beside the rows: title, head and rule, the note and the next prompt.
 const HEAD_ROWS: usize = 8;

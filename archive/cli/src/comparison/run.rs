@@ -395,7 +395,7 @@ fn columns_of(grid: &Grid, begin: Timestamp, end: Timestamp) -> RangeInclusive<u
     grid.column_of(begin).unwrap_or(0)..=grid.column_of(end).unwrap_or(last)
 }
 
-/// Returns the time of the first record that is no mark, from a time on.
+/// Returns the time of the first record that is not a mark, from a time on.
 fn first_record(source: Source<'_>, from: Timestamp) -> pcp_archive::Result<Option<Timestamp>> {
     let mut records = source.records_from(from)?;
     while let Some(record) = records.next()? {

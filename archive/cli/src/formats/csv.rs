@@ -75,7 +75,7 @@ fn push_value(out: &mut Vec<u8>, field: &mut Vec<u8>, value: Value<'_>, places: 
 /// Characters that begin a formula in spreadsheets, also in full width.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// Appends a field of text, which is no formula, quoted if necessary.
+/// Appends a field of text, which is not a formula, quoted if necessary.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
     let text = shown(text);
     let begins = text.trim_start().starts_with(FORMULA);

@@ -40,7 +40,7 @@ impl DisplayOptions {
     ///
     /// # Errors
     ///
-    /// [`Failure::Usage`] for text that is no unit.
+    /// [`Failure::Usage`] for text that is not a unit.
     pub(crate) fn units(&self) -> Result<Vec<WantedUnits>, Failure> {
         self.units.iter().map(|text| WantedUnits::parse(text)).collect()
     }

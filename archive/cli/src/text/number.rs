@@ -55,7 +55,7 @@ pub(crate) fn general(out: &mut Vec<u8>, value: f64, places: usize) {
 fn whole(out: &mut Vec<u8>, value: f64, places: usize) -> bool {
     let limit = if places >= DOUBLE_DIGITS { 1e15 } else { 1e7 };
     let cut = value as i64;
-    // The bits, since -0 is no integer.
+    // The bits, since -0 is not an integer.
     if value.abs() >= limit || (cut as f64).to_bits() != value.to_bits() {
         return false;
     }

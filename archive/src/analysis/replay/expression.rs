@@ -31,7 +31,7 @@
 //! | `matchinst(/re/, x)` `matchinst(!/re/, x)` | the instances whose name, up to the first blank, matches, or those whose name does not. A backslash before a character is dropped: `\/` is a slash, `\\.` a dot |
 //! | `rate(x)`, `delta(x)` | the growth of x since the moment before, per second or in total; over a restart of a program that of its runs |
 //! | `sum(x)` `avg(x)` `min(x)` `max(x)` `count(x)` | over all instances |
-//! | `sum by (a, b) (x)`, `avg by` ... | the same over the instances with the same labels a and b; the instances of the result are called `a=1,b=2`; x is no counter |
+//! | `sum by (a, b) (x)`, `avg by` ... | the same over the instances with the same labels a and b; the instances of the result are called `a=1,b=2`; x is not a counter |
 //! | `scalar(x)` | the first instance, without its name |
 //! | `instant(x)` | a counter itself, never its rate |
 //! | `rescale(x, "Mbyte")` | in other units of the same dimension |
@@ -39,7 +39,7 @@
 //! | `p99(h)`, `p99.9(h)` | the same as `quantile(0.99, h)` |
 //! | `rate(h)` | the values per second that histogram h counted. A bucket is logged from its first value on, which the rates of h.bucket lack and this has |
 //! | `below(100ms, h)` | the part, from 0 to 1, of what histogram h counted since the moment before that is at most 100 ms; within the bucket of the limit in proportion |
-//! | `max_over(x)` `min_over(x)` `avg_over(x)` | the greatest, least and mean, of each instance, of the values that a metric was logged with since the moment before; of an expression its values at each time at which a metric in it was logged, where `rate` and `p99` compare with the time before that; x is no counter |
+//! | `max_over(x)` `min_over(x)` `avg_over(x)` | the greatest, least and mean, of each instance, of the values that a metric was logged with since the moment before; of an expression its values at each time at which a metric in it was logged, where `rate` and `p99` compare with the time before that; x is not a counter |
 //! | `topk(3, x)` | of the instances of x those with the 3 largest values |
 //! | `x or y` | x, and y where x has no value: for the instances that x lacks, or if y is a single value all that x selects, without a selection all that its domain ever had; the loosest operator, with `? :` |
 //! | `defined(m)` | 1 if the archive has metric m, else 0 |
@@ -96,7 +96,7 @@
 //! | type, units and value of `!x` | type and units of x, of which 32 bits are set | 32 bits unsigned, no units | as documented |
 //! | instances of `x ? y : z` | paired by their order; `novalue()` may displace or crash | paired by identity | |
 //! | metadata of `x ? novalue() : novalue()` | 32 bits unsigned, discrete | those of the second | no value either way |
-//! | units of the sum of a plain number and a count | those of the left one, or of that which is no constant | count | |
+//! | units of the sum of a plain number and a count | those of the left one, or of that which is not a constant | count | |
 //! | scale of a constant with units in sums, products and quotients | may be lost: 100 hours times 2 seconds are 0.06 `sec^2` | kept: 0.06 `hour^2` | |
 //! | a product with a counter | a counter if the left operand is one | a counter | |
 //! | `byte^2` to `Kbyte^2` in sums | divided by 1024 | by 1024^2 | |
@@ -264,7 +264,7 @@ pub enum Problem {
          take a sample every {0}"
     )]
     Range(String),
-    /// A limit of `below` that is no number.
+    /// A limit of `below` that is not a number.
     #[error("the first argument of below() is a number such as 100ms or 0.5")]
     NoLimit,
     /// A counter where only its rate says something.
@@ -282,7 +282,7 @@ pub enum Problem {
          values up to a limit, or rate({0}) for their number per second"
     )]
     Histogram(String),
-    /// A metric that is no histogram.
+    /// A metric that is not a histogram.
     #[error("{0} is no histogram, which a quantile or below() needs")]
     NotHistogram(String),
     /// A name that is neither that of a histogram nor of a metric.

@@ -224,7 +224,7 @@ mod tests {
             let served = ("m.served", few + many);
             let buckets = [("m.latency.bucket[4..5]", few), ("m.latency.bucket[16..19]", many)];
             builder = builder.row(second, [served, buckets[0], buckets[1]]);
-            // What else is logged in between is no time of the expression.
+            // What else is logged in between is not a time of the expression.
             builder = builder.row_at(at(f64::from(second) + 0.5), [("m.other", 1)]);
         }
         let archive = builder.finish();

@@ -286,7 +286,7 @@ impl Tally {
         let is_counter = self.rules.kind == ValueKind::Counter;
         let unit = self.rules.unit_of_time.filter(|_| is_counter).unwrap_or(1.0);
         // Rounding must not move an average beyond the values: that of a constant is the
-        // constant. The mean of opposite infinities is no number.
+        // constant. The mean of opposite infinities is not a number.
         let average = |mean: f64| {
             if mean.is_nan() { mean } else { mean.max(minimum.value).min(maximum.value) }
         };

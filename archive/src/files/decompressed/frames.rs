@@ -1,7 +1,7 @@
 //! Checks that decompressed bytes are records, while they are decompressed.
 //!
 //! In: the bytes, in pieces, in order. Out: for how many bytes nothing was a record. A file
-//! of a few kilobytes can decompress to gigabytes that are no records; this is what ends
+//! of a few kilobytes can decompress to gigabytes that are not records; this is what ends
 //! them early. Only the words around records are looked at ([`frame`]).
 
 use crate::files::count_leading_zeros;

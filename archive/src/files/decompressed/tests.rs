@@ -204,7 +204,7 @@ fn only_damage_that_lasts_ends_a_file() {
     let mut hole = with(7, 80);
     let all = (good_len + (28 << 20) + 80 * record.len()) as u64;
     assert_eq!(hole.available(0, u64::MAX, u64::MAX).unwrap(), all);
-    // What is no record need not be zeros.
+    // What is not a record need not be zeros.
     let text = [&b"a text"[..], &[0; 58]].concat().repeat(1 << 14);
     let packed_text = compress(Compression::Xz, &text).repeat(40);
     let mut text = of_records(Compression::Xz, &packed_text);

@@ -37,7 +37,7 @@ pub(crate) enum ValueForm {
     Word,
     /// A number of eight bytes.
     Long,
-    /// This many bytes that are no number.
+    /// This many bytes that are not numbers.
     Bytes(u32),
 }
 

@@ -10,7 +10,7 @@ use crate::{Record, Result, Timestamp};
 pub enum SalvageItem<'r> {
     /// A record; it lives until the next call.
     Record(Record<'r>),
-    /// Bytes that are no record.
+    /// Bytes that are not a record.
     Lost(Loss),
 }
 

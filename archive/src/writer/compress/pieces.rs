@@ -66,7 +66,7 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// Reads pieces up to what is no record: of a small file that can be gigabytes.
+    /// Reads pieces up to what is not a record: of a small file that can be gigabytes.
     pub(super) fn of_records(file: R) -> Self {
         Self { only_records: true, ..Self::new(file) }
     }
@@ -141,7 +141,7 @@ struct WholeRecords {
     /// Bytes of the records.
     len: usize,
     count: u64,
-    /// The length of the next one; `None` if what follows them is no record.
+    /// The length of the next one; `None` if what follows them is not a record.
     next: Option<usize>,
 }
 

@@ -5,7 +5,7 @@ use super::output::StagedValue;
 use crate::Timestamp;
 use crate::analysis::growth::lifetime::Lifetime;
 
-/// One instance of a discrete metric, or of one whose values are no numbers.
+/// One instance of a discrete metric, or of one whose values are not numbers.
 #[derive(Debug)]
 pub(super) struct HeldTrack {
     life: Lifetime,

@@ -126,7 +126,7 @@ impl Drop for Registration {
 
 /// Adds a range to the table.
 ///
-/// The caller is no signal handler: it takes a lock, and a full table allocates a
+/// The caller is not a signal handler: it takes a lock, and a full table allocates a
 /// chunk. A fault in another thread meanwhile finds the table without the range,
 /// which is right, as nothing is mapped there for a reader yet.
 pub(super) fn register(base: usize, len: usize) -> Registration {

@@ -272,7 +272,7 @@ fn indoms_instances_and_texts_may_be_in_several_sections() {
         let listed = (contents.skipped.len(), contents.indoms[0].instances.len());
         assert_eq!(listed, (0, 1));
         assert!(contents.values.iter().any(|value| value.string == Some(STRINGS_AT + 256)));
-        // Entries in one section and in the next are no range.
+        // Entries in one section and in the next are not a range.
         file.indoms[0].count = 2;
         let wrong = Contents::parse(&file.bytes()).unwrap().skipped;
         let problem = Problem::NotInstances { found: INSTANCES_AT, count: 2 };

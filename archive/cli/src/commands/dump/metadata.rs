@@ -10,7 +10,7 @@ use crate::text::descriptor::descriptor;
 
 /// Bit of a label's flags: the name has several parts (`PM_LABEL_COMPOUND`).
 const COMPOUND: u8 = 0x40;
-/// Bit of a label's flags: the label is no part of the identity
+/// Bit of a label's flags: the label is not part of the identity
 /// (`PM_LABEL_OPTIONAL`).
 const OPTIONAL: u8 = 0x80;
 

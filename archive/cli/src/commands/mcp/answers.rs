@@ -143,7 +143,7 @@ fn parse(line: &[OsString]) -> Result<Query, Failure> {
     })
 }
 
-/// Makes the result of a tool. It is no error that parts of an archive are damaged: the others are
+/// Makes the result of a tool. It is not an error that parts of an archive are damaged: the others are
 /// in the answer.
 fn answer(printed: CapturedOutput, outcome: Outcome) -> Value {
     let mut is_error = has_no_line(&printed);

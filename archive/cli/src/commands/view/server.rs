@@ -278,7 +278,7 @@ fn plain(status: StatusCode, reason: &str) -> Response<Full<Bytes>> {
     response
 }
 
-/// The policy of what is no page.
+/// The policy of what is not a page.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 fn set_headers(headers: &mut HeaderMap, kind: &'static str, policy: &str) {

@@ -116,7 +116,7 @@ fn number(
 }
 
 /// Returns a constant in another type, without its fraction if that is an integer type; `None`
-/// for a type that is no number.
+/// for a type that is not a number.
 pub(super) fn constant(value: Value<'_>, value_type: ValueType) -> Option<Value<'static>> {
     match (value, value_type) {
         (Value::Double(v), ValueType::Double) => Some(Value::Double(v)),
