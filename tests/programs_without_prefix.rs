@@ -79,6 +79,6 @@ fn absent_program_has_no_values_of_its_own() {
     let mut orders: Vec<&str> = rows.iter().map(|row| row[2]).collect();
     orders.dedup();
     assert_eq!(orders, ["3", "", "4"], "{table}");
-    // Whose end it was nothing says.
+    // Nothing says whose end it was.
     assert_eq!([missing(3), missing(4)], [0, 0], "{table}");
 }

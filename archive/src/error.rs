@@ -62,7 +62,7 @@ pub enum RecordError {
     /// A negative count or index.
     #[error("{field} {found} is negative")]
     Negative { field: &'static str, found: i64 },
-    /// An offset that leads out of the bytes that it counts in. `end` is the first
+    /// An offset beyond the end of the bytes that it refers to. `end` is the first
     /// offset that is too large.
     #[error("{field} {found} is beyond {end}")]
     Offset { field: &'static str, found: u64, end: u64 },
@@ -297,8 +297,7 @@ pub enum Error {
     #[error("{}: begins at {start}, before {} ends at {end}", shown_path(file), shown_path(other))]
     Overlap { file: PathBuf, start: Timestamp, other: PathBuf, end: Timestamp },
     /// A metric has another descriptor in a later archive of a timeline. `file` is
-    /// the later archive, with `name`; `field` is "type", "semantics", "instance
-    /// domain" or "units".
+    /// the later archive, with `name`.
     #[error(
         "{}: metric {name} ({pmid}) has another {field} than in {}: make them two metrics first, \
          with convert --rename and --pmid",

@@ -255,7 +255,7 @@ pub(crate) struct OpenLimits<'a> {
     pub cost: Cost,
 }
 
-/// Returns how many bytes of a file are mapped: up to the last value entry and text, and at least
+/// Returns the number of bytes of a file that are mapped: up to the last value entry and text, and at least
 /// the table of contents of a growing file.
 fn mapped_bytes(contents: &Contents) -> u64 {
     let grows = contents.growing.is_some();

@@ -80,7 +80,7 @@ impl<'r> IndomBuilder<'r> {
         self
     }
 
-    /// Attaches a label to the fixed instance of a name.
+    /// Attaches a label to the fixed instance with this name.
     pub fn instance_label(mut self, name: impl Into<String>, label: Label) -> Self {
         self.spec.instance_labels.push((name.into(), label));
         self

@@ -1,5 +1,5 @@
-//! What the crate asks the system elsewhere than on Linux: there is no file, hence no lock and no
-//! other process to look at.
+//! Functions of the system elsewhere than on Linux: there is no file, hence no lock and no other
+//! process to look at.
 
 use std::fs::File;
 use std::io;

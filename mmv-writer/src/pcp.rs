@@ -1,4 +1,4 @@
-//! What PCP's own metrics need: numbers of files, metrics and instances, domains of instances,
+//! Settings of PCP's own metrics: numbers of files, metrics and instances, domains of instances,
 //! and the versions and flags of the format.
 //!
 //! A program that uses the options below imports their trait:

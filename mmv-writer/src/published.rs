@@ -121,7 +121,7 @@ pub(crate) fn unless_lenient<T>(
     let is_unsupported =
         |error: &Error| cfg!(not(target_os = "linux")) && matches!(error, Error::Io { .. });
     match result {
-        // Nobody can do anything about it, so it is not an error, and not worth a line.
+        // Nothing can be done about it, so it is neither an error nor logged.
         Err(error) if is_unsupported(&error) => Ok(None),
         Err(error @ (Error::Io { .. } | Error::Running { .. })) if lenient => {
             WARN.call_once(|| warn(&format!("metrics are not published: {error}\n")));

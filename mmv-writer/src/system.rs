@@ -1,4 +1,4 @@
-//! What the crate asks the system, except for memory: processes, users, locks, time.
+//! Functions of the system, except for memory: processes, users, locks, time.
 //!
 //! Elsewhere than on Linux `elsewhere.rs` takes the place of this module.
 

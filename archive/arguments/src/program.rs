@@ -1,4 +1,4 @@
-//! What programs do with a command line that has errors or asks for help, and for shells.
+//! Answers to a command line that has errors, asks for help, or for the completions of a shell.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write as _};

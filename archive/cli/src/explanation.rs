@@ -184,7 +184,7 @@ pub(crate) struct NewSeries {
     pub(crate) time: Timestamp,
 }
 
-/// What changed.
+/// The changes in a window, and what could not be compared.
 #[derive(Debug, Default)]
 pub(crate) struct Explanation {
     /// In the order of groups, the largest change first; in each group likewise.
@@ -510,11 +510,12 @@ fn return_to_before(track: &Track, place: usize, width: usize) -> usize {
     if has_returned { end } else { values.len() }
 }
 
-/// What a value tells about two levels: -1 at the level before a change, positive nearer to that of
-/// the change.
+/// The evidence of a value for one of two levels: -1 at the level before a change, positive nearer to
+/// that of the change.
 struct Evidence {
-    /// The value that tells nothing, and how much the distance from it tells.
+    /// The value without evidence for either level.
     middle: f64,
+    /// Evidence per distance from the middle.
     slope: f64,
     /// Values further away do not tell more.
     most: f64,

@@ -1,4 +1,4 @@
-//! What a user can type next after an error.
+//! Suggestions for what to type after an error.
 //!
 //! In: the error of a name that means no archive, or more than one, or of a damaged archive. Out: the
 //! end of the message, with names or commands.

@@ -58,7 +58,7 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// Passes by the damaged record at which [`next`](Self::next) failed, with a warning.
+    /// Skips the damage at which [`next`](Self::next) failed, with a warning.
     ///
     /// # Errors
     ///

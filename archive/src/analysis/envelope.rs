@@ -74,7 +74,7 @@ pub use grid::Grid;
 /// Returns whether to continue; called by several threads. After false it must stay false.
 pub type GoOn<'f> = &'f (dyn Fn() -> bool + Sync);
 
-/// How records are read.
+/// Options for reading records.
 #[derive(Clone, Copy)]
 struct ReadMode<'f> {
     go_on: GoOn<'f>,

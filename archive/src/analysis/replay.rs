@@ -274,7 +274,7 @@ struct MetricTrack {
     walls: TrackWalls,
 }
 
-/// Finds the walls in what was read. By PCP's rules there are no events, and marks alone.
+/// Finds the walls of each track. By PCP's rules only marks are walls.
 fn find_walls(
     tracks: &mut [MetricTrack],
     timeline: &Timeline,

@@ -31,7 +31,7 @@ use frames::Frames;
 
 pub(super) use decoder::MAX_XZ_MEMORY;
 
-/// Decompressed bytes that stay in memory; at the worst twice as many do.
+/// Decompressed bytes that stay in memory; at most twice as many do.
 pub(crate) const KEPT: usize = 8 << 20;
 /// Bytes that are decompressed at once.
 const STEP: usize = 256 << 10;
@@ -64,7 +64,7 @@ pub(crate) struct DecompressedFile {
     decoder: Option<Decoder>,
     /// Offset of the next stream in the file.
     next: u64,
-    /// All starts of streams that were met, rising.
+    /// The starts of all streams that were found, rising.
     streams: Vec<StreamStart>,
     /// Decompressed bytes from `kept_start` on.
     kept: Vec<u8>,
@@ -82,7 +82,7 @@ struct StreamStart {
     decompressed: u64,
 }
 
-/// How far the stream was decompressed.
+/// The end of the stream, once it is known.
 enum StreamEnd {
     NotReached,
     Reached,

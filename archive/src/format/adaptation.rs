@@ -86,7 +86,8 @@ pub(crate) fn common_desc(descs: &[MetricDesc]) -> Option<MetricDesc> {
     Some(common)
 }
 
-/// Returns how values of a descriptor become those of a timeline's; `None` if they are that.
+/// Returns the change that turns values of a descriptor into those of a timeline's; `None` if
+/// there is nothing to change.
 pub(crate) fn adaptation(own: &MetricDesc, timeline: &MetricDesc) -> Option<Adaptation> {
     if own == timeline {
         return None;

@@ -5,7 +5,7 @@
 //! |---|---|---|---|---|
 //! | 0 | 0 | 4 | length | |
 //! | 4 | 4 | 4 | 2, 5 or 6 | `kind` |
-//! | 8 | 8 | 8 / 12 | from when on | `timestamp` |
+//! | 8 | 8 | 8 / 12 | start of validity | `timestamp` |
 //! | 16 | 20 | 4 | instance domain | `indom` |
 //! | 20 | 24 | 4 | N | |
 //! | 24 | 28 | 4 N | instance numbers | |

@@ -5,7 +5,7 @@
 //! |---|---|---|---|---|
 //! | 0 | 0 | 4 | length | |
 //! | 4 | 4 | 4 | 3 or 7 | |
-//! | 8 | 8 | 8 / 12 | from when on | `timestamp` |
+//! | 8 | 8 | 8 / 12 | start of validity | `timestamp` |
 //! | 16 | 20 | 4 | class: 1, 2, 4, 8, 16 or 32 | `target` |
 //! | 20 | 24 | 4 | identifier, by class | `target` |
 //! | 24 | 28 | 4 | number of sets | |

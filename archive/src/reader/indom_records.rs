@@ -11,7 +11,7 @@ use crate::{Archive, ByteText, Error, InDom, InstanceId, Timestamp};
 pub struct IndomRecord {
     /// The domain of the instances.
     pub indom: InDom,
-    /// Since when the domain is so.
+    /// The time from which the record applies.
     pub timestamp: Timestamp,
     /// Set if the record lists what changed since the one before; else it lists all instances.
     pub is_difference: bool,

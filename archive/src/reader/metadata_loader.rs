@@ -106,7 +106,7 @@ impl MetadataLoader {
     }
 
     /// Adds the next record, which starts at `offset`. A descriptor that contradicts the metric's
-    /// first one is refused with the metric and the field.
+    /// first one is refused with the metric and the difference.
     pub(crate) fn add(
         &mut self,
         offset: u64,

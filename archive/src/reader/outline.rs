@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Archive;
 use crate::{ArchiveLabel, Error, Metadata, Result, TemporalIndex, Timestamp};
 
-/// What the label, the metadata and the temporal index of an archive say. Volumes that can only be
+/// The label, the metadata and the temporal index of an archive. Volumes that can only be
 /// decompressed from their start, such as those of one xz stream, are not decompressed.
 #[derive(Debug)]
 pub struct ArchiveOutline {

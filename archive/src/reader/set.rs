@@ -45,7 +45,7 @@ impl ArchiveSet {
     /// [`Archive::open`], or a directory, which stands for all archives in it.
     /// An archive that is named twice counts once, and one that has no records
     /// is left out unless there is no other. So is one of a directory whose writer ended
-    /// while it made the files: [`passed_by`](Self::passed_by) has it.
+    /// while it made the files: [`unfinished`](Self::unfinished) has it.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! What this library knows of mmv-agent: the identifiers of its metrics, and what its events
-//! say of the programs whose metrics it logs.
+//! Identifiers of mmv-agent's own metrics, and its events about the programs whose metrics it
+//! logs.
 //!
 //! In: a value of `mmv.agent.events`, an event array. Out: one [`ProgramEvent`] for each
 //! thing that happened, and the [`Boundary`] that it is in the values of a program: no
@@ -58,7 +58,7 @@ pub mod items {
     pub const VALUES: u32 = 1006;
     /// `mmv.agent.event.records`, a `u64`: how many records are missing.
     pub const RECORDS: u32 = 1007;
-    /// `mmv.agent.event.since`, a string: from when on they are missing, in UTC.
+    /// `mmv.agent.event.since`, a string: the time from which they are missing, in UTC.
     pub const SINCE: u32 = 1008;
     /// `mmv.agent.event.cluster`, a `u32`: the cluster that only metrics of the file have,
     /// whose names do not begin with the file's.

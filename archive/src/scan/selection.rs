@@ -117,7 +117,7 @@ impl<'a> Selection<'a> {
     /// have them are read, and metrics without any such instance are not added: see
     /// [`Selector`].
     ///
-    /// Returns how many metrics the name stands for: 0 is a name that the
+    /// Returns the number of metrics that the name selects: 0 for a name that the
     /// archive does not have, or a text that is not a selector.
     pub fn select(&mut self, name: &str) -> usize {
         let metadata = self.source.metadata();

@@ -29,7 +29,7 @@ pub(crate) struct Retention {
     pub size: Option<u64>,
     /// Delete archives while the file system has less free space than this.
     pub free: Option<u64>,
-    /// What archives are reduced to, with intervals and ages that grow.
+    /// The steps in which archives are reduced, with increasing intervals and ages.
     pub tiers: Vec<Tier>,
 }
 
@@ -100,7 +100,7 @@ impl TryFrom<RetentionKeys> for Retention {
         let tiers = match (tier, age) {
             (Some(tiers), _) => tiers,
             (None, None) => Tier::DEFAULT.to_vec(),
-            // Who says how long data is kept does not want it for longer.
+            // A configured age alone is the limit for all archives: there are no reduced ones beyond it.
             (None, Some(_)) => Vec::new(),
         };
         let AgeKey(age) = age.unwrap_or(AgeKey(Some(Self::DEFAULT_AGE)));

@@ -262,7 +262,7 @@ impl Directory {
 }
 
 impl Scan {
-    /// Reads some entries. Returns true at the end.
+    /// Reads up to [`SLICE`] entries, and returns whether these were the last.
     fn read_slice(&mut self, strangers: &HashSet<FileId>) -> io::Result<bool> {
         for _ in 0..SLICE {
             let Some(entry) = self.entries.read() else { return Ok(true) };
@@ -278,7 +278,7 @@ impl Scan {
                     self.collector.add(file);
                 }
                 Some(DirectoryEntry::Other(kind)) => self.collector.add_other(name, kind),
-                // The entry has gone since.
+                // The entry is gone by now.
                 None => {}
             }
         }

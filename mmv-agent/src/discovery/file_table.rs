@@ -177,7 +177,7 @@ impl FileTable {
         Some(Change::Vanished(name.to_owned()))
     }
 
-    /// Returns the numbers of files by user.
+    /// Returns the number of files of each user.
     pub(crate) fn counts(&self) -> &HashMap<u32, u64> {
         &self.counts
     }

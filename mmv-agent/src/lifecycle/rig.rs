@@ -337,7 +337,7 @@ impl Rig {
     }
 }
 
-/// Returns how much all instances of a counter grew, by the rules of summaries.
+/// Returns the growth of all instances of a counter, by the rules of summaries.
 pub(super) fn increase(set: &ArchiveSet, name: &str) -> u64 {
     let source = Source::from(set);
     let mut selection = Selection::new(source);
@@ -497,7 +497,7 @@ impl Log {
         records.map(|entry| entry.values.get(key).cloned()).collect()
     }
 
-    /// Returns how much all instances of a counter grew in all archives of the last agent.
+    /// Returns the growth of all instances of a counter in all archives of the last agent.
     pub(super) fn increase(&self, name: &str) -> u64 {
         increase(&self.set, name)
     }

@@ -128,7 +128,7 @@ impl ResourceQuotas {
         configured.unwrap_or(share)
     }
 
-    /// Returns how much more of a resource the files of a user may use.
+    /// Returns the amount of a resource that the files of a user may still use.
     pub(crate) fn headroom(&self, usage: &Usage, user: u32, resource: Resource) -> Headroom {
         let whole = self.limits.get(resource);
         // Root uses up its reserve first.

@@ -49,7 +49,7 @@ pub(crate) struct Catalog {
     pub indoms: Vec<(InDom, Vec<Instance>)>,
     pub labels: Vec<(LabelTarget, Vec<LabelSet>)>,
     pub texts: Vec<(TextTarget, TextKind, String)>,
-    /// How often instances were created again since their files are harvested.
+    /// Numbers of times that instances were created again while their files are harvested.
     pub recreations: Recreations,
     /// For instances that a domain got after its first catalog, or that were created again: the
     /// catalog that had them first.

@@ -46,7 +46,7 @@ impl OnChange {
     }
 
     /// Compares the values of `sources`, and adds to `changes` what has to be logged. Without a
-    /// source, its metrics are gone, unless only some sources were read (`are_some`). Returns true
+    /// source, its metrics are gone, unless only some sources were read (`is_partial`). Returns true
     /// if any last-known value differs.
     pub(crate) fn observe(
         &mut self,

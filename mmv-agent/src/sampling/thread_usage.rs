@@ -1,4 +1,4 @@
-//! What a thread waited for: pages of files, or a processor.
+//! Waits of a thread for pages of files, or for a processor.
 
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 

@@ -16,7 +16,7 @@ pub(crate) struct State {
     registration: Registration,
 }
 
-/// What the registration of a metric depends on.
+/// The registry and the options with which metrics are registered.
 #[derive(Debug)]
 struct Registration {
     registry: Registry,

@@ -71,7 +71,7 @@ fn page_size() -> u64 {
 /// parent, and after it in the child.
 fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
     // SAFETY: pthread_atfork needs functions that stay valid; these are static.
-    // They do not unwind: each only takes a lock, gives it back, or maps (POSIX).
+    // They do not unwind: each only takes a lock, releases it, or maps (POSIX).
     let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     // It fails only without memory for three pointers.
     debug_assert_eq!(result, 0, "pthread_atfork");

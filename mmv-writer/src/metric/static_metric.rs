@@ -216,7 +216,7 @@ impl<P: StaticPlace> UnregisteredMetric for State<P> {
             let place = P::register(registry, &self.description, self.options)?;
             place.take_over(&before.private);
             before.is_known = true;
-            // Under the lock, so nobody was faster.
+            // The lock is held, so no other thread has set it.
             let _ = self.registered.set(place);
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! What follows from names besides numbers of instances: serials of domains, items of metrics, and
-//! the error of a name without a number.
+//! Numbers that follow from names, besides those of instances: serials of domains and items of
+//! metrics; and the error of a name without a number.
 
 use mmv_format::layout::{MAX_ITEM, MAX_SERIAL};
 use pcp_types::hash_of_name;

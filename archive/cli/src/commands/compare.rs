@@ -478,7 +478,7 @@ struct ComparisonJson<'a> {
     left_out: LeftOutJson,
 }
 
-/// How many things of each kind a limit has left out.
+/// Numbers of things of each kind that a limit has left out.
 #[derive(Serialize)]
 struct LeftOutJson {
     series: usize,

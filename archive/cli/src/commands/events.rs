@@ -86,7 +86,7 @@ struct Line<'a> {
     event: EventJson<'a>,
 }
 
-/// What is known of a program that grew, once or several times in succession.
+/// The growth of a program, once or several times in succession.
 #[derive(Serialize)]
 struct GrowthJson {
     added: Option<u64>,
@@ -117,7 +117,7 @@ impl EventsCommand {
             .filter(|metric| metric.desc.value_type.is_event())
             .map(|metric| (metric.desc.pmid, metric.name.as_str()))
             .collect();
-        // Metrics without events are those of programs, of which the agent's events tell.
+        // The agent's events are about programs; the metrics without events are those of programs.
         let mut programs: &[SelectedMetric] = &[];
         let own = source.metadata().metric(events_metric()).and_then(|own| own.names.first());
         if let Some(own) = own.filter(|_| names.is_empty()) {

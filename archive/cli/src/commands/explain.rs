@@ -201,7 +201,7 @@ impl ExplainCommand {
     }
 }
 
-/// What changed in a window, and what happened then.
+/// The changes and the events in a window.
 pub(crate) struct WindowChanges<'a> {
     selection: Selection<'a>,
     window: RangeInclusive<Timestamp>,
@@ -509,7 +509,7 @@ fn push_more(out: &mut Output, count: usize, shown: usize) {
     }
 }
 
-/// Formats how long a change lasted.
+/// Formats the duration of a change.
 fn length(change: &ChangePoint) -> String {
     match change.end {
         Some(end) => length_text(end.seconds_since(change.begin)),
@@ -537,8 +537,8 @@ fn ratio_text(change: &ChangePoint) -> String {
     }
 }
 
-/// Formats the size of a change: ` (8.9x)` of what more than doubles, ` (+25%)` of others, and nothing
-/// of what was 0.
+/// Formats the size of a change: ` (8.9x)` if a number at least doubles, ` (+25%)` otherwise, and nothing
+/// if it was 0.
 fn factor_text(change: &ChangePoint) -> String {
     match change.ratio() {
         Some(ratio) if ratio >= 10.0 => format!(" ({ratio:.0}x)"),

@@ -35,7 +35,7 @@ use crate::text::shown;
 use crate::{Failure, cancellation};
 use requests::{Message, Requests};
 
-/// What an assistant should know before its first question.
+/// The text that an assistant gets before its first question.
 const INSTRUCTIONS: &str = include_str!("mcp/instructions.md");
 
 /// The beginning of the long help.

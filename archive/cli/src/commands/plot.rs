@@ -124,7 +124,7 @@ type Row = (f64, Vec<Option<Reading>>);
 
 type Span = std::ops::RangeInclusive<Timestamp>;
 
-/// What is read at equal distances.
+/// Reading at equal distances.
 #[derive(Debug, Clone, Copy)]
 struct Sampling {
     step: Duration,
@@ -613,7 +613,7 @@ fn branches(panels: &[Panel]) -> Vec<&str> {
     branches
 }
 
-/// Returns how far, on average, the values of a panel's first line are above the lowest quarter of
+/// Returns the average distance of the values of a panel's first line above the lowest quarter of
 /// them, as a logarithm of the ratio. A single high value of a fast endpoint weighs little, and a
 /// long incident more than a short one.
 fn rise(panel: &Panel) -> f64 {

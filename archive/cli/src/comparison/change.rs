@@ -218,7 +218,7 @@ fn drop_known_moves(changes: &mut Vec<Change>) {
     });
 }
 
-/// Returns how many of the least p-values of `tests` are discoveries at a false discovery rate
+/// Returns the number of the least p-values of `tests` that are discoveries at a false discovery rate
 /// (Benjamini and Hochberg). They are in ascending order; others that are missing are greater.
 pub(crate) fn count_discoveries(significances: &[f64], tests: usize, rate: f64) -> usize {
     let limits = (1..).map(|rank| f64::from(rank) * rate / tests as f64);

@@ -32,7 +32,7 @@ pub(super) struct Subject {
 pub(super) struct Track {
     pub(super) columns: Vec<u32>,
     pub(super) values: Vec<f64>,
-    /// What one event adds to each value; 0 if events are not counted.
+    /// The amount that one event adds to each value; 0 if events are not counted.
     pub(super) quanta: Vec<f64>,
 }
 
@@ -63,7 +63,7 @@ impl Subject {
                 let Some(whole) = whole.last() else { continue };
                 let mut limit = usual.first;
                 if whole.first > MIN_FAR * limit {
-                    // Few values that are far above are seen best by themselves.
+                    // A few values far above the others are detected best on their own.
                     limit = (limit.max(1.0) * whole.first).sqrt();
                 }
                 let statistic = Statistic::Quantile(rank);

@@ -95,7 +95,7 @@ pub(crate) fn take_histograms(selection: &mut Selection<'_>) -> Result<Vec<Histo
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'r> {
     pub(crate) gaps: Gaps,
-    /// In how many parts the window is read: more need less memory.
+    /// Number of parts in which the window is read: more parts need less memory.
     pub(crate) parts: u32,
     /// Asked before each part.
     pub(crate) go_on: GoOn<'r>,

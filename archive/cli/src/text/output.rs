@@ -31,7 +31,7 @@ struct VersionedLine<'a, T> {
 const MAX_MESSAGES: usize = 20;
 
 thread_local! {
-    /// What this thread has printed, while it is captured.
+    /// The output of this thread, while it is captured.
     static CAPTURED: RefCell<Option<CapturedOutput>> = const { RefCell::new(None) };
 }
 

@@ -47,7 +47,7 @@ impl WindowOptions {
         let start = given.max(first);
         let step = self.align.as_deref().map(parse_interval).transpose()?;
         let aligned = step.map_or(start, |step| round_up(start, step));
-        // The step of an alignment that leads out of the archive is ignored.
+        // An alignment beyond the end of the archive is ignored.
         let step = step.filter(|_| aligned <= last);
         if aligned > last {
             warn(&"the alignment leads out of the archive and is ignored");

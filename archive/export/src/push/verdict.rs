@@ -41,7 +41,7 @@ pub(super) enum Verdict {
     TooOldForAll(String),
     /// Some samples are refused.
     Refused(String),
-    /// The URL does not accept such requests.
+    /// The URL does not accept these requests.
     NoReceiver(String),
 }
 

@@ -12,9 +12,9 @@
 //!
 //! | column of | name |
 //! |---|---|
-//! | a metric | without the application: `orders`; the whole name if another column is called so |
+//! | a metric | without the application: `orders`; the whole name if another column has this name |
 //! | a metric whose type has changed | with the type: `orders_f64` |
-//! | a label | the label: `endpoint`; `label_endpoint` if another column is called so |
+//! | a label | the label: `endpoint`; `label_endpoint` if another column has this name |
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ use crate::mapping::{application, metric_name, suffix};
 
 /// The names of columns that engines derive from folders.
 const FOLDERS: [&str; 2] = ["host", "date"];
-/// Limit on the bytes of a folder's name, after which a hash is appended. File systems allow 255.
+/// Limit on the bytes of a folder's name; longer names are shortened and end in a hash. File systems
+/// allow 255.
 const MAX_NAME: usize = 200;
 /// The bits of an instance domain's serial that a program chooses, in the agent's domain.
 const PROGRAM_SERIAL: u32 = (1 << 11) - 1;
@@ -42,7 +43,7 @@ pub(super) struct TableKey {
 }
 
 impl TableKey {
-    /// Returns the key of the table of a metric that counts no buckets.
+    /// Returns the key of the table of a metric that is not a counter of buckets.
     pub(super) fn new(metric: &str, indom: Option<InDom>) -> Self {
         let application = application(metric).to_owned();
         Self { application, indom, histogram: None }

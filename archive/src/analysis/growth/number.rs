@@ -93,7 +93,7 @@ macro_rules! with_number {
 
 pub(crate) use with_number;
 
-/// Returns how much a counter grew from its value `first` over others to `last`; `None` if it was
+/// Returns the growth of a counter from its value `first` over others to `last`; `None` if it was
 /// reset in between.
 ///
 /// 4 294 967 000 to 50 in an unsigned 32-bit counter is nothing after a reset, and 346 if the

@@ -98,7 +98,7 @@ pub(super) struct Derivations {
     pub(super) all: Vec<DerivedMetric>,
     /// The operands, in the order of their places.
     pub(super) operands: Vec<NeededMetric>,
-    /// What expressions have of intervals, in the order of their places.
+    /// The values over intervals in expressions, in the order of their places.
     pub(super) of_interval: Vec<IntervalValue>,
     /// The domains of groups of instances by labels, in the order of their numbers.
     pub(super) groups: Vec<LabelGroups>,
@@ -197,7 +197,7 @@ impl ReplaySelection<'_> {
     /// of the values that it counted since the moment before, from 0 for the
     /// least value to 1 for the largest. They are metrics called `NAME.p50`,
     /// `NAME.p99.9`, with an instance for each where one metric has the buckets of
-    /// several. Returns how many metrics of buckets there were.
+    /// several. Returns the number of metrics of buckets.
     ///
     /// The width of the buckets limits the accuracy: 6.3 % for a precision of 3.
     pub fn quantiles(&mut self, quantiles: &[f64]) -> usize {

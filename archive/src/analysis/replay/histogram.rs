@@ -77,7 +77,7 @@ pub(super) struct Quantile {
     lines: Arc<[HistogramLines]>,
 }
 
-/// What a bucket counted between two moments.
+/// The growth of a bucket's count between two moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct BucketGrowth {
     bucket: Bucket,

@@ -11,7 +11,7 @@ use super::packed::{FileId, PackedFile};
 use super::{BlockCache, BlockTable};
 use crate::files::parallel;
 
-/// Decompressed bytes that other threads may have in the making for one reader.
+/// Limit on the decompressed bytes that other threads prepare for one reader.
 const MAX_AHEAD: u64 = 16 << 20;
 /// Limit on a stretch that is decompressed to find out whether it is available; of a longer one
 /// the table decides.

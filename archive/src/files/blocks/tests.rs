@@ -185,7 +185,7 @@ fn the_next_blocks_are_decompressed_ahead_in_both_directions() {
     assert_eq!(load(&mut back, 8), near);
     (near[0]..8).rev().for_each(|number| assert!(load(&mut back, number).contains(&number)));
     assert!(known(&back).contains(&(near[0] - 1)));
-    // Another reader of the file waits for what is in the making.
+    // Another reader of the file waits for the block that is being decompressed.
     let mut one = open(Compression::Zstd, &packed);
     one.load(3).unwrap();
     let (table, cache) = (one.packed.table.clone(), Arc::clone(&one.cache));

@@ -32,7 +32,7 @@ const STEP: u64 = 8 << 20;
 /// bytes of each piece of a volume, decompressed.
 ///
 /// `None`, with files that have to be removed, if the archive is not whole: its index is missing,
-/// has defects or leads out of the files, a volume is missing, a file ends within a record, has
+/// has defects or points beyond the end of the files, a volume is missing, a file ends within a record, has
 /// anything between records or cannot be decompressed, a record is earlier than the one before it,
 /// metadata or index are compressed, or a file grew meanwhile.
 ///

@@ -70,7 +70,7 @@ struct ExtractedMetric {
     instances_of: Option<InDom>,
 }
 
-/// How the values of a metric are copied.
+/// A metric that is copied, and the changes of its values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CopiedMetric<'m> {
     pub(super) pmid: Pmid,
@@ -251,7 +251,7 @@ impl Mapping {
         self.numbers_version
     }
 
-    /// Returns how the values of a metric of the source are copied; `None` if they are not.
+    /// Returns the changes of a metric of the source that is copied; `None` if it is not.
     pub(super) fn copied(&self, pmid: Pmid) -> Option<CopiedMetric<'_>> {
         let kept = self.metrics.get(&pmid)?;
         let new_numbers = kept.instances_of.and_then(|indom| self.new_numbers.get(&indom));

@@ -1,4 +1,4 @@
-//! What the rules change in instance domains.
+//! Changes of instance domains by the rules.
 //!
 //! Instances are found by their number or their name in each state of a domain, so that a number
 //! that has another name later is changed only while it has the name of the rule.

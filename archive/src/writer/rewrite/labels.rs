@@ -1,4 +1,4 @@
-//! What the rules change in labels.
+//! Changes of labels by the rules.
 //!
 //! A rule can move one label of a set elsewhere, so the labels of a target can come from several
 //! targets of the old archive, which change at different times. For each target of the new archive
@@ -45,7 +45,7 @@ pub(in crate::writer) struct LabelChanges {
     states: BTreeMap<LabelTarget, BTreeMap<LabelOrigin, TargetLabels>>,
 }
 
-/// Where labels of the old archive go.
+/// The destination of labels of the old archive.
 pub(in crate::writer) struct LabelMoves<'m> {
     /// The targets of the labels for which no rule gives one.
     pub(in crate::writer) targets: Vec<LabelTarget>,

@@ -1,4 +1,4 @@
-//! What the rules change in metrics.
+//! Changes of metrics by the rules.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the rules change in one archive.
+//! Changes of one archive by the rules.
 
 use hashbrown::HashMap;
 

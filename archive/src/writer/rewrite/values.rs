@@ -1,4 +1,4 @@
-//! What the rules change in the values of a metric.
+//! Changes of the values of a metric.
 
 use std::fmt;
 
@@ -196,7 +196,7 @@ fn extreme(
 /// The change of a scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ScaleChange {
-    /// What integers are multiplied with and divided by.
+    /// Factor and divisor of integers.
     ratio: Option<(i128, i128)>,
     conversion: Conversion,
 }

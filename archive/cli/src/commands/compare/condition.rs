@@ -25,7 +25,7 @@ pub(super) struct Condition {
     limit: f64,
 }
 
-/// What a condition says of a change.
+/// The result of a condition for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Holds,

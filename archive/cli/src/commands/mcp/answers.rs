@@ -29,7 +29,7 @@ const MAX_LISTED: usize = 24;
 /// Limit on the characters of a message beside it: names in it can have any length.
 const MAX_MESSAGE: usize = 1000;
 
-/// What a command returns beside its text.
+/// The result of a command, besides its text.
 type Outcome = Result<Option<Vec<u8>>, Failure>;
 
 /// The commands that a tool can run: those that read, and write to standard output alone.

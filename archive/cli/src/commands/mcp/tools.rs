@@ -56,7 +56,7 @@ enum Kind {
     Archive,
 }
 
-/// What answers a question.
+/// The call that answers a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// The programs of an archive, or of all.

@@ -13,7 +13,7 @@ use crate::image::Panel;
 /// The number of names that fit in all legends of an image.
 const LEGEND_LINES: usize = 18;
 
-/// A sum larger than the largest line times this has a panel of its own.
+/// Ratio of a sum to the largest line above which the sum has its own panel.
 const MAX_SUM_RATIO: f64 = 3.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl LineCount {
     }
 }
 
-/// How the lines of columns are distributed among panels.
+/// The distribution of lines among panels.
 pub(super) struct Layout<'o, 'a> {
     pub(super) count: LineCount,
     /// Each line has a chart of its own, in the terminal: a panel is a metric, or one instance of a
@@ -46,7 +46,7 @@ pub(super) struct Layout<'o, 'a> {
     pub(super) keeps_units: bool,
     /// Returns the name of the histogram of which a metric is a quantile.
     pub(super) histogram: &'o dyn Fn(usize) -> Option<&'a str>,
-    /// Returns whether a column counts errors: such are drawn before those with larger means,
+    /// Returns whether a column counts errors: these are drawn before others with larger means,
     /// unless the number of lines of each metric is given.
     pub(super) is_error: &'o dyn Fn(&Column) -> bool,
 }

@@ -33,7 +33,7 @@ const MAX_CELLS: usize = 1 << 19;
 const MIN_COLUMNS: u32 = 16;
 /// The most series that are read at once: each takes a kilobyte and more meanwhile.
 const PART: usize = 1 << 16;
-/// In how many parts the window of a heat map is read.
+/// Number of parts in which the window of a heat map is read.
 const PARTS: u32 = 8;
 /// The first part of the past that is searched for a sample, and how much longer each next is.
 const MIN_SAMPLE_SEARCH: Duration = Duration::from_secs(60);

@@ -60,7 +60,7 @@ struct State {
     problem: Option<String>,
 }
 
-/// What the files were at the last check, and the time of the next one.
+/// The state of the files at the last check, and the time of the next one.
 #[derive(Debug)]
 struct FileCheck {
     files: Vec<File>,

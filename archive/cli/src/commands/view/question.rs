@@ -37,9 +37,9 @@ pub(super) enum Question {
     Heat { metrics: Vec<SideMetric>, span: Span },
     /// The events in a span of time.
     Events { span: Span },
-    /// How much each metric moves in a span of time.
+    /// The movement of each metric in a span of time.
     Movements { span: Span },
-    /// What changed in a span of time, or what differs there between archives.
+    /// The changes in a span of time, or the differences between archives there.
     Changes { span: Span },
     /// The next or former sample.
     Sample { metrics: Vec<SideMetric>, at: f64, forward: bool },
