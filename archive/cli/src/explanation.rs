@@ -338,7 +338,7 @@ pub(crate) fn explain(
     }
     appeared.sort_by_key(|appeared| appeared.time);
     let unmeasured = unmeasured(history, &run, &grid, window_start)?;
-    let Found { candidates, series, samples } = find_candidates(&run, first);
+    let CandidateSearch { candidates, series, samples } = find_candidates(&run, first);
     let lost = std::mem::take(&mut run.lost);
     let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
     changes.extend(loops.into_iter().map(|change| (change, Track::default())));
@@ -347,8 +347,8 @@ pub(crate) fn explain(
     Ok(Explanation { changes, appeared, unmeasured, lost, series, samples })
 }
 
-/// What is found in columns.
-struct Found {
+/// The significant changes of all series.
+struct CandidateSearch {
     candidates: Vec<Candidate>,
     /// The number of series, and of the values of the one with the most.
     series: usize,
@@ -356,7 +356,7 @@ struct Found {
 }
 
 /// Returns the significant changes.
-fn find_candidates(run: &ObservedRun, first: usize) -> Found {
+fn find_candidates(run: &ObservedRun, first: usize) -> CandidateSearch {
     let mut found = Vec::new();
     let mut series = 0;
     let mut samples = 0;
@@ -382,7 +382,7 @@ fn find_candidates(run: &ObservedRun, first: usize) -> Found {
         candidates.extend(changes_of_series(&subject, track, contrast, first, limit));
     }
     candidates.retain(|candidate| candidate.begin >= first.saturating_sub(2) as f64);
-    Found { candidates, series, samples }
+    CandidateSearch { candidates, series, samples }
 }
 
 /// Returns a change of a series, and further ones in what is left without it, with a significance up
@@ -498,7 +498,7 @@ fn return_to_before(track: &Track, place: usize, width: usize) -> usize {
     let mut largest = 0.0;
     let mut end = place;
     for (place, value) in values.iter().enumerate().skip(place) {
-        sum += evidence.of(*value);
+        sum += evidence.weight(*value);
         if sum >= largest {
             largest = sum;
             end = place + 1;
@@ -517,8 +517,8 @@ struct Evidence {
     middle: f64,
     /// Evidence per distance from the middle.
     slope: f64,
-    /// Values further away do not tell more.
-    most: f64,
+    /// Limit on the evidence of a value.
+    max: f64,
 }
 
 impl Evidence {
@@ -528,17 +528,17 @@ impl Evidence {
         let larger = before.max(during);
         if larger >= MAX_SPARSE * quantum {
             let middle = f64::midpoint(before, during);
-            return Self { middle, slope: 1.0 / (during - middle), most: 1.0 };
+            return Self { middle, slope: 1.0 / (during - middle), max: 1.0 };
         }
         let least = larger / MAX_SPARSE_RATIO;
         let before = before.max(least);
         let logarithm = (during.max(least) / before).ln();
         let middle = (during.max(least) - before) / logarithm;
-        Self { middle, slope: 1.0 / (middle - before), most: MAX_SPARSE_EVIDENCE }
+        Self { middle, slope: 1.0 / (middle - before), max: MAX_SPARSE_EVIDENCE }
     }
 
-    fn of(&self, value: f64) -> f64 {
-        ((value - self.middle) * self.slope).clamp(-self.most, self.most)
+    fn weight(&self, value: f64) -> f64 {
+        ((value - self.middle) * self.slope).clamp(-self.max, self.max)
     }
 }
 

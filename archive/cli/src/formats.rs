@@ -65,8 +65,8 @@ pub(crate) struct Writer<'a> {
     values: u64,
 }
 
-/// What was written.
-pub(crate) struct Written {
+/// The result of writing a report.
+pub(crate) struct WriteSummary {
     pub(crate) values: u64,
     /// The places of the columns for which there was no room.
     pub(crate) left_out: Vec<usize>,
@@ -162,12 +162,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the remaining rows.
-    pub(crate) fn finish(mut self) -> Result<Written, Failure> {
+    pub(crate) fn finish(mut self) -> Result<WriteSummary, Failure> {
         let mut left_out = Vec::new();
         if let Some(blocks) = self.blocks {
             left_out = blocks.finish(&mut self.out)?;
         }
         self.out.finish()?;
-        Ok(Written { values: self.values, left_out })
+        Ok(WriteSummary { values: self.values, left_out })
     }
 }

@@ -62,9 +62,9 @@ impl<'a> Walk<'a> {
     ///
     /// # Errors
     ///
-    /// The failure itself if it is not that of a record, and on the way backwards, where
-    /// nothing says how long the damage is.
-    pub(crate) fn pass_by(&mut self, failure: Failure) -> Result<(), Failure> {
+    /// The failure itself if it is not damage, and when reading backwards, where the length of
+    /// the damage is unknown.
+    pub(crate) fn skip_damage(&mut self, failure: Failure) -> Result<(), Failure> {
         let error = match &failure {
             Failure::Archive(error) if error.is_damage() && !self.reverse => error,
             _ => return Err(failure),

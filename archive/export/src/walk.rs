@@ -290,7 +290,7 @@ impl Walk {
     pub fn rest(&mut self) {
         self.output.observations = Vec::new();
         self.output.changes = Vec::new();
-        self.catalog.fit();
+        self.catalog.shrink_to_fit();
     }
 
     /// Returns counts of what was left out so far.

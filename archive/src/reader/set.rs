@@ -31,8 +31,8 @@ pub struct ArchiveSet {
     archives: Vec<Archive>,
     /// The metadata of all archives, if there is more than one.
     merged: Option<Metadata>,
-    /// The reasons why archives of directories were passed by.
-    passed_by: Vec<Error>,
+    /// The reasons why archives of directories are unfinished.
+    unfinished: Vec<Error>,
     /// The reasons why archives of directories cannot be opened.
     unreadable: Vec<Error>,
     left_out: Vec<Error>,
@@ -111,7 +111,7 @@ impl ArchiveSet {
     ) -> Result<Self> {
         let bases = Self::bases(paths)?;
         let mut archives = Vec::with_capacity(bases.len());
-        let mut passed_by = Vec::new();
+        let mut unfinished = Vec::new();
         let mut unreadable = Vec::new();
         let mut empty = None;
         let mut gone = None;
@@ -133,7 +133,7 @@ impl ArchiveSet {
                     gone = Some(error);
                 }
                 Err(error) if is_listed(base, paths) => match files::half_made(base)? {
-                    Some(reason) => passed_by.push(reason),
+                    Some(reason) => unfinished.push(reason),
                     None if is_tolerant && error.is_damage() => unreadable.push(error),
                     None => return Err(error),
                 },
@@ -148,11 +148,11 @@ impl ArchiveSet {
             unreadable.push(error.reason);
         }
         if archives.is_empty()
-            && let Some(error) = unreadable.pop().or(empty).or_else(|| passed_by.pop()).or(gone)
+            && let Some(error) = unreadable.pop().or(empty).or_else(|| unfinished.pop()).or(gone)
         {
             return Err(error);
         }
-        Ok(Self { passed_by, unreadable, ..Self::from_archives(archives)? })
+        Ok(Self { unfinished, unreadable, ..Self::from_archives(archives)? })
     }
 
     /// Returns the base names of the archives that names stand for, as [`open`](Self::open)
@@ -196,7 +196,7 @@ impl ArchiveSet {
         Ok(Self {
             archives,
             merged,
-            passed_by: Vec::new(),
+            unfinished: Vec::new(),
             unreadable: Vec::new(),
             left_out,
             adaptations,
@@ -208,10 +208,10 @@ impl ArchiveSet {
         &self.archives
     }
 
-    /// Returns the archives of directories that were passed by because their writer did not
-    /// finish creating them: an error with what is missing for each.
-    pub fn passed_by(&self) -> &[Error] {
-        &self.passed_by
+    /// Returns the archives of directories that are skipped because their writer did not finish
+    /// creating them: an error with what is missing for each.
+    pub fn unfinished(&self) -> &[Error] {
+        &self.unfinished
     }
 
     /// Returns the reasons why archives of directories cannot be opened, such as a damaged label;

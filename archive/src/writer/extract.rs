@@ -245,7 +245,7 @@ impl ExtractPass<'_, '_> {
             if self.mapping.keeps_sets() && timestamp == record.timestamp() {
                 return self.writer.write_whole(record);
             }
-            let patches = self.patches.of(record, self.writer.version(), &self.mapping);
+            let patches = self.patches.find(record, self.writer.version(), &self.mapping);
             if let Some(patches) = patches.filter(|_| !self.has_events) {
                 return self.writer.write_patched(timestamp, record, patches);
             }

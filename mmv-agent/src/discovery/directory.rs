@@ -154,7 +154,7 @@ impl Directory {
         if self.scan.is_none() && (now >= self.next_scan || self.watch.is_none()) {
             if self.watch.is_none() {
                 // Before the listing, so that nothing is missed between the two.
-                self.watch = watch(&self.path).ok();
+                self.watch = open_watch(&self.path).ok();
             }
             self.next_scan = now + SAFETY_SCAN;
             self.is_stale = false;
@@ -232,7 +232,7 @@ impl Directory {
             match watch.read_events() {
                 Ok(events) => {
                     for event in events {
-                        if event.mask.intersects(ends_the_watch()) {
+                        if event.mask.intersects(watch_end_flags()) {
                             self.watch = None;
                             self.is_stale = true;
                             return names;
@@ -290,14 +290,14 @@ fn is_hidden(name: &[u8]) -> bool {
     name.first() == Some(&b'.')
 }
 
-fn ends_the_watch() -> AddWatchFlags {
+fn watch_end_flags() -> AddWatchFlags {
     AddWatchFlags::IN_IGNORED
         | AddWatchFlags::IN_DELETE_SELF
         | AddWatchFlags::IN_MOVE_SELF
         | AddWatchFlags::IN_UNMOUNT
 }
 
-fn watch(path: &Path) -> nix::Result<Inotify> {
+fn open_watch(path: &Path) -> nix::Result<Inotify> {
     let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
     let flags = AddWatchFlags::IN_CREATE
         | AddWatchFlags::IN_DELETE

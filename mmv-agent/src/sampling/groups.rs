@@ -168,10 +168,10 @@ impl Groups {
         queue.collect(|template| all.iter().any(|group| group.template() == Some(template)));
         let mut logged = LoggedTick::default();
         let mut differs = false;
-        let are_some = due.last_values.is_some();
+        let is_partial = due.last_values.is_some();
         for group in all.iter_mut().filter(|group| due.groups.contains(&group.id)) {
-            differs |= group.on_change.observe(values, are_some, &mut logged.changes);
-            let record = if are_some {
+            differs |= group.on_change.observe(values, is_partial, &mut logged.changes);
+            let record = if is_partial {
                 group.record_some(now.wall, values, queue)
             } else {
                 group.record(now.wall, values, queue)

@@ -51,13 +51,13 @@ impl OnChange {
     pub(crate) fn observe(
         &mut self,
         sources: &[Option<&Values>],
-        are_some: bool,
+        is_partial: bool,
         changes: &mut ChangedValues,
     ) -> bool {
         let mut different = false;
         for set in self.shape.iter() {
             let Some(now) = values_of_metric(&set, sources) else {
-                different |= !are_some && self.last_known.remove(&set.pmid).is_some();
+                different |= !is_partial && self.last_known.remove(&set.pmid).is_some();
                 continue;
             };
             let Some(known) = self.last_known.get_mut(&set.pmid) else {

@@ -26,7 +26,7 @@ pub(crate) struct StaticMetric<P: StaticPlace> {
     pub(crate) description: StaticDescription,
     pub(crate) options: P::Options,
     /// Made at the first use, as a constant has no memory that clones could share.
-    state: OnceLock<Arc<State<P>>>,
+    state: OnceLock<Arc<StaticState<P>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ pub(crate) trait StaticPlace: Sized + Send + Sync + 'static {
     fn take_over(&self, private: &Self);
 }
 
-struct State<P: StaticPlace> {
+struct StaticState<P: StaticPlace> {
     description: StaticDescription,
     options: P::Options,
     registered: OnceLock<P>,
@@ -108,12 +108,12 @@ impl<P: StaticPlace> StaticMetric<P> {
         self.state().register(registry)
     }
 
-    fn state(&self) -> &Arc<State<P>> {
-        self.state.get_or_init(|| Arc::new(State::new(self.description, self.options)))
+    fn state(&self) -> &Arc<StaticState<P>> {
+        self.state.get_or_init(|| Arc::new(StaticState::new(self.description, self.options)))
     }
 }
 
-impl<P: StaticPlace> State<P> {
+impl<P: StaticPlace> StaticState<P> {
     fn new(description: StaticDescription, options: P::Options) -> Self {
         let private = P::private(&description, options);
         let before = Mutex::new(Before { private, is_known: false });
@@ -205,7 +205,7 @@ trait UnregisteredMetric: Send + Sync {
     fn register(&self, registry: &dyn StaticRegistry) -> Result<(), Error>;
 }
 
-impl<P: StaticPlace> UnregisteredMetric for State<P> {
+impl<P: StaticPlace> UnregisteredMetric for StaticState<P> {
     fn name(&self) -> &'static str {
         self.description.name
     }
@@ -224,15 +224,16 @@ impl<P: StaticPlace> UnregisteredMetric for State<P> {
 }
 
 /// The program's registry, in which statics are registered when they are first used.
-struct Program {
+struct ProgramRegistry {
     registry: Option<Box<dyn WeakRegistry>>,
     /// Metrics that were used while there was no registry.
     waiting: Vec<Arc<dyn UnregisteredMetric>>,
 }
 
-static PROGRAM: Mutex<Program> = Mutex::new(Program { registry: None, waiting: Vec::new() });
+static PROGRAM: Mutex<ProgramRegistry> =
+    Mutex::new(ProgramRegistry { registry: None, waiting: Vec::new() });
 
-impl Program {
+impl ProgramRegistry {
     fn lock() -> MutexGuard<'static, Self> {
         PROGRAM.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -245,7 +246,7 @@ impl Program {
 /// Registers a metric, now or when there is a registry. Registration takes locks, of which the
 /// caller holds none.
 fn register_first_use(metric: Arc<dyn UnregisteredMetric>) {
-    let mut program = Program::lock();
+    let mut program = ProgramRegistry::lock();
     match program.registry() {
         Some(registry) => register_or_warn(&*metric, &*registry),
         None => program.waiting.push(metric),
@@ -254,7 +255,7 @@ fn register_first_use(metric: Arc<dyn UnregisteredMetric>) {
 
 /// Makes this the registry of the program's statics, unless there is one.
 pub(crate) fn adopt_statics(registry: &dyn StaticRegistry, weak: Box<dyn WeakRegistry>) {
-    let mut program = Program::lock();
+    let mut program = ProgramRegistry::lock();
     if program.registry().is_some() {
         return;
     }

@@ -49,10 +49,10 @@ fn fitting(text: &str) -> &str {
 
 /// A text, staged here until its file is published and has an entry for it.
 #[derive(Debug, Default)]
-pub(crate) struct SharedText(Mutex<State>);
+pub(crate) struct SharedText(Mutex<TextState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct TextState {
     words: [u64; WORDS],
     home: Option<(Arc<Segment>, usize)>,
 }
@@ -79,7 +79,7 @@ impl SharedText {
     }
 }
 
-impl State {
+impl TextState {
     /// Copies the words to the entry, first to last. The entry's last byte is
     /// NUL in every text, hence at every moment.
     fn write(&self) -> bool {

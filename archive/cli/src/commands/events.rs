@@ -146,7 +146,7 @@ impl EventsCommand {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
                 Err(failure) => {
-                    records.pass_by(failure)?;
+                    records.skip_damage(failure)?;
                     continue;
                 }
             };

@@ -373,7 +373,7 @@ impl PlotCommand {
                 histogram(column.metric).is_some() || (self.top.is_none() && is_error(column))
             };
             let span = whole.start..=whole.end;
-            let top = count.most();
+            let top = count.max_lines();
             let reduced = many::reduce(selection, columns, top, &is_kept, &span, sampling, clock)?;
             let layout = self.layout(count, &histogram, &is_error);
             let many::ReducedColumns { columns, rows, sums } = reduced;

@@ -53,7 +53,7 @@ impl Sums {
     }
 
     /// Returns the sum of the values of a range, and of their products with their places.
-    fn of(&self, begin: usize, end: usize) -> (f64, f64) {
+    fn sums_of_range(&self, begin: usize, end: usize) -> (f64, f64) {
         let at = |sums: &[f64], place: usize| sums.get(place).copied().unwrap_or_default();
         (
             at(&self.values, end) - at(&self.values, begin),
@@ -161,8 +161,8 @@ fn explained_squares(sums: &Sums, count: usize, begin: f64, full: f64) -> f64 {
     let shape_sum = (places - ramp * begin) * slope + level;
     let shape_squares =
         (squares - 2.0 * begin * places + ramp * begin * begin) * slope * slope + level;
-    let (ramp_sum, ramp_products) = sums.of(first, after);
-    let (level_sum, _) = sums.of(after, count);
+    let (ramp_sum, ramp_products) = sums.sums_of_range(first, after);
+    let (level_sum, _) = sums.sums_of_range(after, count);
     let products = (ramp_products - begin * ramp_sum) * slope + level_sum;
     let spread = shape_squares - shape_sum * shape_sum / count as f64;
     if spread > 1e-9 { products * products / spread } else { 0.0 }

@@ -317,7 +317,7 @@ pub(crate) fn require_records(archive: &Archive) -> Result<(), Failure> {
 
 /// Warns of archives that are skipped, and of the parts of others that are not used.
 fn warn_of_unused(set: &ArchiveSet) {
-    set.passed_by().iter().for_each(warn_of_half_made);
+    set.unfinished().iter().for_each(warn_of_half_made);
     set.unreadable().iter().for_each(warn_of_unreadable);
     set.archives().iter().for_each(warn_of_defects);
 }

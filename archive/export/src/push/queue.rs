@@ -224,7 +224,7 @@ impl HostQueue {
     fn rest(&mut self) {
         self.walk.rest();
         self.samples.rest();
-        self.table.fit();
+        self.table.shrink_to_fit();
         self.batch = Batch::default();
         self.scratch = ConversionBuffers::default();
     }

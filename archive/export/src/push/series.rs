@@ -197,7 +197,7 @@ impl SeriesTable {
     }
 
     /// Releases spare memory.
-    pub(super) fn fit(&mut self) {
+    pub(super) fn shrink_to_fit(&mut self) {
         self.all.shrink_to_fit();
         fit(&mut self.current);
     }

@@ -184,8 +184,8 @@ impl Catalog {
     }
 
     /// Releases memory that is not needed between steps.
-    pub(super) fn fit(&mut self) {
-        self.series.fit();
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.series.shrink_to_fit();
     }
 
     /// Removes series that ended in the last step, and moves to the time of a record.

@@ -277,17 +277,17 @@ struct InstanceTimes(Vec<(InstanceId, Timestamp)>);
 impl Presences {
     /// Returns the times at which an instance came, ascending.
     pub(crate) fn births(&self, instance: InstanceId) -> impl Iterator<Item = Timestamp> {
-        self.births.of(instance)
+        self.births.times_of(instance)
     }
 
     /// Returns the times at which an instance left, ascending.
     pub(crate) fn removals(&self, instance: InstanceId) -> impl Iterator<Item = Timestamp> {
-        self.removals.of(instance)
+        self.removals.times_of(instance)
     }
 }
 
 impl InstanceTimes {
-    fn of(&self, instance: InstanceId) -> impl Iterator<Item = Timestamp> {
+    fn times_of(&self, instance: InstanceId) -> impl Iterator<Item = Timestamp> {
         let from = self.0.partition_point(|(id, _)| *id < instance);
         let rest = self.0.get(from..).unwrap_or_default();
         rest.iter().take_while(move |(id, _)| *id == instance).map(|(_, time)| *time)

@@ -538,7 +538,8 @@ impl Replay<'_> {
             return self.sample_at(at);
         }
         let mut pair = self.pair(at, since)?;
-        let derived = self.derived.iter().map(|derived| self.derived_of(derived, &pair)).collect();
+        let derived =
+            self.derived.iter().map(|derived| self.derived_values(derived, &pair)).collect();
         Some(self.sample(at, std::mem::take(&mut pair.now), derived))
     }
 
@@ -611,8 +612,8 @@ impl Replay<'_> {
             .collect()
     }
 
-    /// Returns a derived metric at the later of two moments.
-    pub(super) fn derived_of<'r>(
+    /// Returns the values of a derived metric at the later of two moments.
+    pub(super) fn derived_values<'r>(
         &self,
         derived: &DerivedMetric,
         pair: &TwoMoments<'r>,
@@ -652,7 +653,7 @@ impl Replay<'_> {
     ) -> ExpressionValues<'r> {
         let bound = match &derived.rule {
             Rule::Expression(bound) if derived.metric.has_rates() => bound,
-            _ => return self.derived_of(derived, pair),
+            _ => return self.derived_values(derived, pair),
         };
         let Some(values) = pair.before.as_deref() else { return ExpressionValues::new() };
         let (now, by_run) =

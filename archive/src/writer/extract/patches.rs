@@ -25,7 +25,7 @@ pub(super) struct KnownPatches {
 impl KnownPatches {
     /// Returns the places in a record and the words that they get; `None` if more than
     /// identifiers changes, or the shape of the record is not known.
-    pub(super) fn of(
+    pub(super) fn find(
         &mut self,
         record: &Record<'_>,
         version: Version,

@@ -55,7 +55,7 @@ impl<'m> MetadataFilter<'m> {
     ) -> Result<FilteredRecord, EncodeError> {
         match metadata_record::parse(version, bytes) {
             Ok(MetadataRecord::Indom(record)) => self.pass_indom(version, &record, bytes),
-            Ok(MetadataRecord::Label(_)) => pass_labels(version, bytes),
+            Ok(MetadataRecord::Label(_)) => filter_labels(version, bytes),
             Ok(MetadataRecord::Desc(record)) => self.pass_desc(&record),
             _ => Ok(FilteredRecord::Whole),
         }
@@ -151,7 +151,7 @@ impl<'m> MetadataFilter<'m> {
     }
 }
 
-fn pass_labels(version: Version, bytes: &[u8]) -> Result<FilteredRecord, EncodeError> {
+fn filter_labels(version: Version, bytes: &[u8]) -> Result<FilteredRecord, EncodeError> {
     let Ok(mut labels) = labelset::raw(version, bytes) else { return Ok(FilteredRecord::Whole) };
     let has_instances = labels.target.class() == LabelClass::Instances;
     let misplaced = labels.sets.iter().any(|set| set.instance.is_some() && !has_instances);

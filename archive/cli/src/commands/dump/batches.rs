@@ -85,7 +85,7 @@ impl Feeder<'_, '_> {
             let record = match records.next() {
                 Ok(Some(record)) => record,
                 Ok(None) => break records.finish(),
-                Err(failure) => match records.pass_by(failure) {
+                Err(failure) => match records.skip_damage(failure) {
                     Ok(()) => continue,
                     Err(failure) => break Err(failure),
                 },

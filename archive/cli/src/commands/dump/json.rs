@@ -37,7 +37,7 @@ pub(super) fn records(dump: &mut Dump<'_>, options: &Options<'_>) -> Result<(), 
             Ok(Some(record)) => record,
             Ok(None) => return records.finish(),
             Err(failure) => {
-                records.pass_by(failure)?;
+                records.skip_damage(failure)?;
                 continue;
             }
         };

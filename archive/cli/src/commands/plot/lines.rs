@@ -27,9 +27,9 @@ pub(super) enum LineCount {
 }
 
 impl LineCount {
-    /// Returns how many lines of a metric are drawn at most: one more than the limit, since the sum
-    /// of a single other line would be that line.
-    pub(super) fn most(self) -> usize {
+    /// Returns the limit on the lines drawn of a metric. It is one more than the given number, since
+    /// the sum of a single other line would be that line.
+    pub(super) fn max_lines(self) -> usize {
         match self {
             Self::EachMetric(most) | Self::UnitTotal(most) => most.saturating_add(1),
             Self::FitLegend => LEGEND_LINES,

@@ -50,7 +50,7 @@ struct ShownColumns {
 }
 
 impl ShownColumns {
-    fn of(lines: &[Line<'_>]) -> Self {
+    fn new(lines: &[Line<'_>]) -> Self {
         Self {
             rates: lines.iter().any(Line::is_rate),
             means: lines.iter().any(|line| !line.is_rate()),
@@ -119,7 +119,7 @@ impl LineUnits {
 
 impl SummaryTable<'_> {
     pub(super) fn write(&self, out: &mut Output, lines: &[Line<'_>]) -> Result<(), Failure> {
-        let shown = ShownColumns::of(lines);
+        let shown = ShownColumns::new(lines);
         let ranks = self.ranks.iter().filter(|rank| !same_rank(**rank, 1.0));
         let ranks: Vec<f64> = ranks.copied().collect();
         let heads = self.heads(&ranks, shown);
