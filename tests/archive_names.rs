@@ -263,7 +263,7 @@ fn label_set_that_is_not_utf_8_or_json_costs_itself_alone() {
     let json = offsets(&metadata, b"\"we\xfft\"")[0];
     let expected = [
         "labels of metric 70.1.1: JSON is not a JSON object; not used",
-        "labels of instances of 70.1, instance 2: JSON is not UTF-8 from byte 12; not used",
+        "labels of instances of 70.1, instance 2: JSON is not valid UTF-8 at byte 12; not used",
     ];
     assert_eq!(warnings.lines().count(), 2, "{warnings}");
     for (line, expected) in warnings.lines().zip(expected) {

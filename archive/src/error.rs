@@ -4,6 +4,8 @@
 //! return it, without file and offset. [`Error`] is what an archive returns;
 //! [`Error::Corrupt`] puts the file and the offset of the record in front.
 
+pub(crate) mod date;
+mod difference;
 pub(crate) mod rules;
 pub(crate) mod series;
 
@@ -14,6 +16,8 @@ use std::path::{Path, PathBuf};
 use pcp_types::printable::{line, path as shown_path};
 
 use crate::{InDom, Pmid, Timestamp, ValueType};
+use date::Date;
+pub use difference::DescDifference;
 use rules::RulesError;
 use series::SeriesError;
 
@@ -27,10 +31,10 @@ use series::SeriesError;
 pub enum RecordError {
     /// A field, or a table whose length an earlier field gives, ends after
     /// the record does. Found before anything is allocated for it.
-    #[error("{field}: {needed} bytes needed, {left} left")]
+    #[error("{field}: expected {needed} bytes, found {left}")]
     Truncated { field: &'static str, needed: u64, left: u64 },
     /// The record is longer than its fields.
-    #[error("{left} bytes after the last field")]
+    #[error("found {left} bytes after the last field, expected none")]
     TrailingBytes { left: u64 },
     /// The length word before a record is too small for any record or, as PCP reads it, negative.
     #[error("record length {found} is not between {least} and {}", i32::MAX)]
@@ -51,7 +55,7 @@ pub enum RecordError {
     #[error("archive version {found}, expected 2 or 3")]
     UnknownVersion { found: u32 },
     /// A feature bit that is not known here (`PM_ERR_FEATURE`).
-    #[error("unknown feature bits {unknown:#010x}")]
+    #[error("unknown feature bits {unknown:#010x}: only newer programs can read the archive")]
     Features { unknown: u32 },
     /// A metadata record of no kind that this version has (`PM_ERR_RECTYPE`).
     #[error("metadata record type {found} does not exist in version {version}")]
@@ -64,26 +68,26 @@ pub enum RecordError {
     Negative { field: &'static str, found: i64 },
     /// An offset beyond the end of the bytes that it refers to. `end` is the first
     /// offset that is too large.
-    #[error("{field} {found} is beyond {end}")]
+    #[error("{field} {found}, expected less than {end}")]
     Offset { field: &'static str, found: u64, end: u64 },
     /// A string without a NUL before its end.
     #[error("{field} is not terminated within {len} bytes")]
     Unterminated { field: &'static str, len: u64 },
     /// Text that has to be UTF-8 and is not. `at` counts from the start of the text.
-    #[error("{field} is not UTF-8 from byte {at}")]
+    #[error("{field} is not valid UTF-8 at byte {at}")]
     NotUtf8 { field: &'static str, at: u64 },
     /// Text that has to be a JSON object and is not.
     #[error("{field} is not a JSON object")]
     NotJson { field: &'static str },
     /// Strings of a table overlap: together they are longer than the table. NULs
     /// count, and each string once.
-    #[error("{field}: {found} bytes in a table of {room}")]
+    #[error("{field} overlap: {found} bytes in a table of {room} bytes")]
     Overlap { field: &'static str, found: u64, room: u64 },
     /// A time is before `least`, which precedes it in the file.
-    #[error("time {found}, expected {least} or later")]
+    #[error("time {}, expected {} or later", Date(*found), Date(*least))]
     TimeBefore { found: Timestamp, least: Timestamp },
     /// A time is after `most`, which follows it in the file.
-    #[error("time {found}, expected {most} or earlier")]
+    #[error("time {}, expected {} or earlier", Date(*found), Date(*most))]
     TimeAfter { found: Timestamp, most: Timestamp },
     /// Records or entries beyond the limit of those that are read.
     #[error("more than {most} {field}; the others are not read")]
@@ -100,7 +104,8 @@ pub enum RecordError {
     /// The block of a value states another type than the descriptor of its metric. Type
     /// 0 states none: old loggers wrote it for every type.
     #[error(
-        "metric {pmid}: a value is of type {}, its descriptor has {expected}", type_text(*found)
+        "metric {pmid}: found a value of type {}, expected {expected} as in the descriptor",
+        type_text(*found)
     )]
     ValueType { pmid: Pmid, found: i32, expected: ValueType },
     /// A value is not an event array (`PM_ERR_TYPE`).
@@ -124,6 +129,15 @@ fn instances_text(indom: Option<InDom>) -> String {
     }
 }
 
+/// Returns the file that the volume number of a label means.
+pub(crate) fn volume_text(number: i32) -> String {
+    match number {
+        -2 => "the index".to_owned(),
+        -1 => "the metadata".to_owned(),
+        volume => format!("volume {volume}"),
+    }
+}
+
 fn type_text(code: i32) -> String {
     ValueType::from_code(code).map_or_else(|_| format!("code {code}"), |found| found.to_string())
 }
@@ -134,7 +148,7 @@ fn type_text(code: i32) -> String {
 #[expect(missing_docs, reason = "the fields are those of the message above each variant")]
 pub enum EncodeError {
     /// A length or count exceeds its field.
-    #[error("{field}: {found} is more than {max}")]
+    #[error("{field}: {found} exceeds the limit of {max}")]
     TooLarge { field: &'static str, found: u64, max: u64 },
     /// A metric without a name; readers refuse such an archive.
     #[error("metric {pmid} has no name")]
@@ -156,7 +170,7 @@ pub enum EncodeError {
     Nul { field: &'static str, at: u64 },
     /// A label name that is not a letter followed by letters, digits and `_`.
     #[error(
-        "label name \"{name}\" is not a letter and then letters, digits or _",
+        "label name \"{name}\": expected a letter, then letters, digits and _",
         name = line(name)
     )]
     LabelName { name: String },
@@ -191,7 +205,7 @@ pub enum EncodeError {
     #[error("a record of version {found} in an archive of version {expected}")]
     Version { found: u32, expected: u32 },
     /// A moment that version 2 cannot store: its seconds have 32 bits.
-    #[error("{timestamp} is outside the range of version 2 timestamps")]
+    #[error("{} is outside the range of version 2 timestamps, 1901 to 2038", Date(*timestamp))]
     TimeRange { timestamp: Timestamp },
 }
 
@@ -237,21 +251,21 @@ pub enum Error {
     SeveralHosts { path: PathBuf, count: usize },
     /// A process writes the archive, whose files are to be replaced.
     #[error(
-        "{}: process {pid} ({}) writes to it; end it first, or repair to another name",
+        "{}: process {pid} ({}) is writing to it; stop it first, or repair to another name",
         shown_path(file),
         line(name)
     )]
     Written { file: PathBuf, pid: u32, name: String },
     /// A file that an archive must have is missing (`PM_ERR_LOGFILE`). `file` is the
     /// file, or the pattern of the data volumes.
-    #[error("{}: missing", shown_path(file))]
+    #[error("{}: missing from the archive", shown_path(file))]
     Missing { file: PathBuf },
     /// A directory, FIFO, socket or device has the name of a member.
     #[error("{}: not a regular file", shown_path(file))]
     NotRegular { file: PathBuf },
     /// A member is compressed, and this library was built without the feature
     /// `compression`.
-    #[error("{}: compressed; decompress it first", shown_path(file))]
+    #[error("{}: compressed, which this build cannot read; decompress it first", shown_path(file))]
     Compressed { file: PathBuf },
     /// The data of a compressed member is damaged (`PM_ERR_LOGREC`).
     #[error("{}: cannot be decompressed: {source}", shown_path(file))]
@@ -278,32 +292,44 @@ pub enum Error {
     },
     /// A file's label is that of another volume (`PM_ERR_LABEL`). -1 is the metadata,
     /// -2 the index; `expected` is the volume in the name of the file.
-    #[error("{}: offset 0: label of volume {found}, expected {expected}", shown_path(file))]
+    #[error(
+        "{}: offset 0: label of {}, expected that of {}",
+        shown_path(file), volume_text(*found), volume_text(*expected)
+    )]
     VolumeMismatch { file: PathBuf, found: i32, expected: i32 },
     /// A metric's second descriptor contradicts the first (`PM_ERR_LOGCHANGETYPE`,
-    /// `SEM`, `INDOM`, `UNITS`). `offset` is where the second descriptor starts;
-    /// `field` is "type", "semantics", "instance domain" or "units".
-    #[error("{}: offset {offset}: metric {pmid} changes its {field}", shown_path(file))]
-    DescChanged { file: PathBuf, offset: u64, pmid: Pmid, field: &'static str },
+    /// `SEM`, `INDOM`, `UNITS`). `offset` is where the second descriptor starts.
+    #[error("{}: offset {offset}: metric {pmid} changes its {difference}", shown_path(file))]
+    DescChanged { file: PathBuf, offset: u64, pmid: Pmid, difference: Box<DescDifference> },
     /// Archives for one timeline are of different hosts (`PM_ERR_LOGHOST`). `other`
     /// is the archive before `file`.
     #[error(
-        "{}: of host {found}, but {} is of {expected}",
+        "{}: recorded on host {found}, but {} on {expected}",
         shown_path(file), shown_path(other), found = line(found), expected = line(expected)
     )]
     HostDiffers { file: PathBuf, found: String, other: PathBuf, expected: String },
     /// Archives for one timeline overlap (`PM_ERR_LOGOVERLAP`). `file` starts at
     /// `start`; `other` is the archive before it.
-    #[error("{}: begins at {start}, before {} ends at {end}", shown_path(file), shown_path(other))]
+    #[error(
+        "{}: begins at {}, before {} ends at {}",
+        shown_path(file), Date(*start), shown_path(other), Date(*end)
+    )]
     Overlap { file: PathBuf, start: Timestamp, other: PathBuf, end: Timestamp },
     /// A metric has another descriptor in a later archive of a timeline. `file` is
     /// the later archive, with `name`.
     #[error(
-        "{}: metric {name} ({pmid}) has another {field} than in {}: make them two metrics first, \
-         with convert --rename and --pmid",
-        shown_path(file), shown_path(other), name = line(name)
+        "{}: metric {name} ({pmid}) has {} {}, but {} in {}: make them two metrics first, with \
+         convert --rename and --pmid",
+        shown_path(file), difference.field, difference.found, difference.expected,
+        shown_path(other), name = line(name)
     )]
-    DescDiffers { file: PathBuf, name: String, pmid: Pmid, other: PathBuf, field: &'static str },
+    DescDiffers {
+        file: PathBuf,
+        name: String,
+        pmid: Pmid,
+        other: PathBuf,
+        difference: Box<DescDifference>,
+    },
     /// A name belongs to another metric in a later archive of a timeline. `file` is
     /// the later archive, where the name belongs to `pmid`; in `other` it belongs to
     /// `expected`.
@@ -318,14 +344,14 @@ pub enum Error {
     NoMetric { name: String },
     /// A metric cannot get the PMID of another one. `name` wants it, `owner` has it.
     #[error(
-        "PMID {pmid} of {name} belongs to metric {owner}",
+        "metric {name} cannot get PMID {pmid}, which metric {owner} has",
         name = line(name), owner = line(owner)
     )]
     PmidTaken { name: String, pmid: Pmid, owner: String },
     /// The values of a metric are events, whose parameters are metrics named
     /// by PMIDs: those cannot change.
     #[error(
-        "metric {name} has events, which refer to metrics by PMID: PMIDs cannot change",
+        "metric {name} has events, which refer to metrics by PMID, so no PMID can change",
         name = line(name)
     )]
     EventParameters { name: String },
@@ -355,11 +381,14 @@ pub enum Error {
     #[error("{}: no records", shown_path(path))]
     NoData { path: PathBuf },
     /// An archive of this name exists; a writer never overwrites one.
-    #[error("{}: exists already, and is not overwritten", shown_path(file))]
+    #[error(
+        "{}: already exists; choose another name, files are never overwritten",
+        shown_path(file)
+    )]
     Exists { file: PathBuf },
     /// Another program has changed a file of the archive that is being written. `change` is
     /// "removed", "replaced" or "truncated".
-    #[error("{}: {change} by another program", shown_path(file))]
+    #[error("{}: {change} by another program while it was written", shown_path(file))]
     Disturbed { file: PathBuf, change: &'static str },
     /// A record or its metadata cannot be encoded.
     #[error("{source}")]
@@ -368,9 +397,9 @@ pub enum Error {
         source: EncodeError,
     },
     /// A metric was declared before with another descriptor: this needs a new
-    /// archive. `field` is "type", "semantics", "instance domain" or "units".
-    #[error("metric {pmid} changes its {field}")]
-    MetricChanged { pmid: Pmid, field: &'static str },
+    /// archive.
+    #[error("metric {pmid} changes its {difference}, which needs a new archive")]
+    MetricChanged { pmid: Pmid, difference: Box<DescDifference> },
     /// A name was declared before for another metric. `pmid` wants the name, `owner`
     /// has it.
     #[error("metric name {name} belongs to {owner}, not to {pmid}", name = line(name))]
@@ -378,12 +407,13 @@ pub enum Error {
     /// The name of one metric is a prefix of another's: a name space cannot have
     /// both. `other` was declared before.
     #[error(
-        "metric name {name} cannot exist together with {other}",
+        "metric name {name} cannot exist together with {other}: a name is either a metric or a \
+         branch",
         name = line(name), other = line(other)
     )]
     LeafAndBranch { name: String, other: String },
     /// Values of a metric that was not declared.
-    #[error("metric {pmid} was not declared")]
+    #[error("metric {pmid} was not declared; declare it before its first value")]
     Undeclared { pmid: Pmid },
     /// A value is not of its metric's type, has an instance although the
     /// metric has no instance domain, or the reverse.
@@ -427,14 +457,19 @@ pub enum Error {
     /// A record is older than the one before it, or of the same time although one of
     /// the two is a mark. `last` is the time of the last record written.
     #[error(
-        "record of {timestamp} after one of {last}: timestamps never decrease, and differ next to a mark"
+        "record of {} after one of {}: times must not decrease, and must differ before and after \
+         a mark",
+        Date(*timestamp), Date(*last)
     )]
     TimeBackwards { timestamp: Timestamp, last: Timestamp },
     /// An archive cannot begin with a mark.
     #[error("a mark cannot be the first record of an archive")]
     LeadingMark,
     /// A result without value sets: in a file it would be a mark.
-    #[error("the record of {timestamp} has no value sets")]
+    #[error(
+        "the record of {} has no value sets; a mark is written by write_mark",
+        Date(*timestamp)
+    )]
     EmptyRecord { timestamp: Timestamp },
 }
 

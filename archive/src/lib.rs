@@ -136,7 +136,7 @@ pub use pcp_types::{
     InDom, InstanceId, Pmid, Semantics, SpaceScale, TimeScale, Timestamp, Units, ValueType,
 };
 
-pub use error::{Error, Result};
+pub use error::{DescDifference, Error, Result};
 pub use files::Compression;
 pub use format::byte_text::ByteText;
 pub use format::desc::MetricDesc;

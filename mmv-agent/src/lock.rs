@@ -211,7 +211,7 @@ fn remove_readable(path: &Path) -> io::Result<Option<String>> {
         if process.is_some_and(|process| process.uid() == geteuid().as_raw()) {
             return Ok(Some(holder));
         }
-        warn!(file = %path.display(), "a process that is no agent of this user holds the lock; its lock is ignored");
+        warn!(file = %path.display(), "a process that is not an agent of this user holds the lock; its lock is ignored");
     }
     fs::remove_file(path)?;
     info!(file = %path.display(), "removed the lock file of an earlier version; the lock is {NAME} now");

@@ -105,7 +105,7 @@ pub(crate) enum RejectReason {
         limit: u64,
     },
     #[error(
-        "reading the metadata of user {user}'s files costs too much at present; it is tried again"
+        "reading the metadata of user {user}'s files takes too much time at present; it is read later"
     )]
     Loading { user: u32 },
     #[error("it is already harvested under the name \"{name}\"", name = .name.display())]
@@ -115,7 +115,7 @@ pub(crate) enum RejectReason {
     Replaced,
     #[error("its owner changed while it was opened")]
     OwnerChanged,
-    #[error("its metadata changes so often that reading it costs too much; it is tried again")]
+    #[error("its metadata changes too often to be read after each change; it is read again later")]
     MetadataChurn,
     /// The process that feeds it has ended.
     #[error("its process {pid} is gone")]

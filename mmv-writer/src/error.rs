@@ -78,7 +78,7 @@ pub enum Error {
         json: String,
     },
     /// A text that is too short or too long, in bytes.
-    #[error("{what} of \"{name}\" has {found} bytes, not {min}..={max}")]
+    #[error("{what} of \"{name}\" has {found} bytes, expected {min} to {max}")]
     Length {
         /// The kind of text: "help".
         what: &'static str,
@@ -100,7 +100,7 @@ pub enum Error {
         name: String,
     },
     /// A number outside its range.
-    #[error("{what} {found} of {name} is not within {min}..={max}")]
+    #[error("{what} {found} of {name}, expected {min} to {max}")]
     OutOfRange {
         /// The kind of number: "item".
         what: &'static str,
@@ -142,7 +142,11 @@ pub enum Error {
     },
     /// A registry that was made before a fork, used in the child: it is the
     /// parent's. The child makes one of its own, under another name.
-    #[error("{path} belongs to process {created}, which forked {found}", path = printable::path(path))]
+    #[error(
+        "{path} belongs to process {created}; process {found} is a fork of it and needs a registry \
+         of its own, under another name",
+        path = printable::path(path)
+    )]
     Forked {
         /// The path of the file.
         path: PathBuf,
@@ -152,7 +156,10 @@ pub enum Error {
         found: u32,
     },
     /// A registry for a forked child, requested in the process that has one.
-    #[error("{path} is of this process, which is not a forked child", path = printable::path(path))]
+    #[error(
+        "{path} belongs to this process, which is not a forked child",
+        path = printable::path(path)
+    )]
     NotForked {
         /// The path of the file.
         path: PathBuf,
@@ -184,15 +191,15 @@ pub enum Error {
     /// An optional value or a histogram, in a registry with
     /// [`no_sentinel`](crate::pcp::RegistryBuilderExt::no_sentinel).
     #[error(
-        "{name} can be without a value, which no_sentinel() of its registry rules out: \
-             leave that call out"
+        "{name} can be without a value, which its registry excludes by no_sentinel(): \
+         remove that call"
     )]
     NeedsSentinel {
         /// The name of the metric.
         name: String,
     },
     /// More than readers take from one file.
-    #[error("{name} does not fit: the file has {max} {what} already")]
+    #[error("{name} does not fit: the file already has {max} {what}, the limit")]
     Full {
         /// The kind of entries.
         what: &'static str,

@@ -123,7 +123,7 @@ fn strict_registry_reports_a_limit_that_is_too_low() {
         let all = lines.contains(&"present: 2000".to_owned());
         assert_eq!(all, blocks == 10_000, "{lines:?}");
         assert_eq!(all, lines.contains(&"instances: done".to_owned()));
-        assert!(all || lines[3].contains("does not fit: the file has"), "{lines:?}");
+        assert!(all || lines[3].contains("does not fit: the file already has"), "{lines:?}");
     }
 }
 

@@ -93,7 +93,7 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::PartTooLarge { part, found, max } => {
-                write!(f, "{part} {found} is larger than {max}")
+                write!(f, "{part} {found}, expected at most {max}")
             }
             Self::Syntax { what, text } => write!(f, "\"{text}\" is not a {what}"),
             Self::Interval(text) => {
@@ -103,9 +103,9 @@ impl std::fmt::Display for Error {
                 f,
                 "\"{text}\" is not a size such as 500kB, 64MB, 1.5GB or 512KiB, from 1B to 1000000TB"
             ),
-            Self::UnknownType(code) => write!(f, "{code} is no metric type (-1..=10)"),
-            Self::UnknownSemantics(code) => write!(f, "{code} is no semantics (1, 3 or 4)"),
-            Self::Nanoseconds(n) => write!(f, "{n} nanoseconds are not within 0..=999999999"),
+            Self::UnknownType(code) => write!(f, "{code} is not a metric type (-1 to 10)"),
+            Self::UnknownSemantics(code) => write!(f, "{code} is not a semantics (1, 3 or 4)"),
+            Self::Nanoseconds(n) => write!(f, "{n} nanoseconds, expected 0 to 999999999"),
             Self::NegativeInstance(id) => write!(f, "instance number {id} is negative"),
             Self::UnknownUnit(word) => write!(
                 f,
@@ -116,7 +116,7 @@ impl std::fmt::Display for Error {
                 write!(f, "\"{text}\" names a dimension twice on one side")
             }
             Self::PowerOutOfRange(power) => {
-                write!(f, "power {power} is not within -8..=7")
+                write!(f, "power {power}, expected -8 to 7")
             }
         }
     }

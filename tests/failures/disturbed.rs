@@ -76,7 +76,11 @@ fn removed_replaced_or_cut_file_ends_the_archive() {
         println!("{suffix} {word}: another archive after {:.1?}", begun.elapsed());
         let status = status_json(&scratch).expect("an answer");
         let what = status["last-error"]["what"].as_str().unwrap_or_default();
-        assert_eq!(what, format!("{}: {word} by another program", file.display()), "{status}");
+        assert_eq!(
+            what,
+            format!("{}: {word} by another program while it was written", file.display()),
+            "{status}"
+        );
         assert!(status["last-error"]["at"].as_i64() > Some(0));
         assert_eq!(status["archive"]["error"], Value::Null, "it writes again");
         assert!(agent.terminate().success(), "{}", agent.log());

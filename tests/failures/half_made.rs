@@ -102,7 +102,10 @@ fn unfinished_archives_are_removed_at_the_next_start() {
         let complaints = String::from_utf8_lossy(&output.stderr);
         // An archive without events is not a failure of this test.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{command}: {complaints}");
-        assert!(complaints.contains("20200101.00.00.0: missing; its writer"), "{complaints}");
+        assert!(
+            complaints.contains("20200101.00.00.0: missing from the archive; its writer stopped"),
+            "{complaints}"
+        );
         assert!(complaints.contains("20200101.00.04.0: offset 0: "), "{complaints}");
     }
     assert!(mmv_archive("report", host, &REPORT).status.success());

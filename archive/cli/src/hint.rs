@@ -26,7 +26,7 @@ pub(crate) fn hint(error: &Error) -> String {
             Err(_) => String::new(),
         },
         Error::Overlap { .. } | Error::HostDiffers { .. } => {
-            "; they are no timeline: mmv-archive view A=ARCHIVE B=ARCHIVE shows them side by side"
+            "; they do not form a timeline: mmv-archive view A=ARCHIVE B=ARCHIVE shows them side by side"
                 .to_owned()
         }
         // The commands that pass by damage do not fail with it.

@@ -28,10 +28,10 @@ const SIDES: std::ops::RangeInclusive<u32> = 100..=10_000;
 #[non_exhaustive]
 pub(crate) enum ImageError {
     /// Too small to draw in, or too large for memory.
-    #[error("an image of {width} by {height} pixels; each side can be 100 to 10000")]
+    #[error("image size {width}x{height}: each side must have 100 to 10000 pixels")]
     Size { width: u32, height: u32 },
     /// The font is damaged.
-    #[error("cannot read the font of images")]
+    #[error("cannot read the font for images")]
     Font,
     /// A drawing operation failed.
     #[error("cannot draw: {0}")]

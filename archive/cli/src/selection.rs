@@ -341,7 +341,7 @@ pub(crate) fn check_complete(replay: &Replay<'_>, archives: &ArchiveSet) -> Resu
 pub(crate) fn warn_of_losses(replay: &Replay<'_>, zone: &Zone) {
     if replay.backward_records() > 0 {
         let count = replay.backward_records();
-        warn(&format_args!("{count} records with decreasing timestamps are ignored"));
+        warn(&format_args!("{count} records that are earlier than one before them are ignored"));
     }
     replay.lost().iter().for_each(|lost| warn_of_loss(lost, zone));
 }

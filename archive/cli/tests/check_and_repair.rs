@@ -60,7 +60,7 @@ fn findings_have_file_offset_severity_and_rule_and_exit_with_1() {
     let (directory, base) = archive();
     damage(&base);
     let output = run(directory.path(), &["check", "acme"]);
-    let expected = "acme.0: offset 852: error: record: 300 bytes needed, 88 left; \
+    let expected = "acme.0: offset 852: error: record: expected 300 bytes, found 88; \
                     44 bytes belong to no record [record-frame]\n";
     assert_eq!(stdout(&output, 1), expected);
     assert_eq!(output.stderr, b"");
@@ -185,7 +185,7 @@ fn an_archive_that_is_being_written_is_not_replaced() {
         let output = run(directory.path(), command);
         stdout(&output, 75);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let expected = format!("acme.0: process {} (sh) writes to it", writer.id());
+        let expected = format!("acme.0: process {} (sh) is writing to it", writer.id());
         assert!(stderr.contains(&expected), "{stderr}");
     }
     assert_eq!(fs::metadata(base.with_extension("index")).unwrap().ino(), before);

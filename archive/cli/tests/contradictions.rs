@@ -45,7 +45,7 @@ fn metrics_that_differ_between_archives_are_named() {
         assert_eq!(output.status.code(), Some(0), "{warnings}");
         assert!(printed.contains("acme.same"), "{printed}");
         assert!(printed.contains("acme.changed") && !printed.contains("4711"), "{printed}");
-        let changed = "b: metric acme.changed (70.1.1) has another semantics than in ";
+        let changed = "b: metric acme.changed (70.1.1) has semantics counter, but instant in ";
         assert_eq!(warnings.matches(changed).count(), 1, "{warnings}");
         assert!(warnings.contains("; its values there are left out\n"), "{warnings}");
         assert!(warnings.contains("b: metric acme.moved is 70.1.4, but 70.1.3 in "), "{warnings}");
@@ -67,7 +67,7 @@ fn of_a_metric_that_differs_the_larger_part_is_read() {
     assert_eq!(rows, 10, "{}", text(&output.stdout));
     let warnings = text(&output.stderr);
     assert_eq!(warnings.lines().count(), 1, "{warnings}");
-    assert!(warnings.contains("has another semantics than in"), "{warnings}");
+    assert!(warnings.contains("has semantics counter, but instant in"), "{warnings}");
 }
 
 /// Writes two archives of a minute each of a counter that rises by 10 a second throughout, which

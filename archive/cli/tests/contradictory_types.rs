@@ -28,8 +28,8 @@ fn archive() -> (TempDir, PathBuf) {
     (directory, base)
 }
 
-const CONFLICT: &str = "acme.0: offset 808: metric 70.1.1: a value is of type \
-                        64-bit unsigned int, its descriptor has double; such values are left out\n";
+const CONFLICT: &str = "acme.0: offset 808: metric 70.1.1: found a value of type \
+                        64-bit unsigned int, expected double as in the descriptor; such values are left out\n";
 
 #[test]
 fn each_command_reports_a_bad_metric_once() {

@@ -53,11 +53,11 @@ fn messages_have_the_paths_of_the_command_line() {
     let output = run(directory.path(), &["extract", "acme", "-o", "acme"]);
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
-        "mmv-archive: acme.meta: exists already, and is not overwritten\n"
+        "mmv-archive: acme.meta: already exists; choose another name, files are never overwritten\n"
     );
     let output = run(directory.path(), &["extract", "./acme", "-o", "./acme"]);
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
-        "mmv-archive: ./acme.meta: exists already, and is not overwritten\n"
+        "mmv-archive: ./acme.meta: already exists; choose another name, files are never overwritten\n"
     );
 }

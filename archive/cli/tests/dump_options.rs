@@ -104,8 +104,8 @@ fn index_entry_that_steps_back_is_printed_with_an_error() {
     let at = 808 + 2 * 32;
     change_index(&base, at, &BEFORE_SECOND_ENTRY);
     let warning = format!(
-        "{}.index: offset {at}: index entry 3: time 1700000000.999999999, \
-         expected 1700000001.000000000 or later; ignored\n",
+        "{}.index: offset {at}: index entry 3: time 2023-11-14T22:13:20.999999999Z, \
+         expected 2023-11-14T22:13:21Z or later; ignored\n",
         base.display()
     );
     for options in [&["-t"][..], &["-t", "-m"]] {
@@ -187,7 +187,7 @@ fn files_of_any_content_are_printed_in_hexadecimal() {
     let start = bytes.len() - 7;
     let damaged = format!("Dump ... damaged @ offset: {start}\n 00000063 010203\n");
     assert!(text(&output.stdout).ends_with(&damaged), "{}", text(&output.stdout));
-    let warning = format!("acme.meta: offset {start}: record: 99 bytes needed, 7 left; ");
+    let warning = format!("acme.meta: offset {start}: record: expected 99 bytes, found 7; ");
     assert!(text(&output.stderr).contains(&warning), "{}", text(&output.stderr));
     assert_eq!(dump(&meta, &["-v", "-m"]).status.code(), Some(2));
 }

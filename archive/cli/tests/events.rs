@@ -104,7 +104,7 @@ fn an_archive_without_events_has_none_to_print() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         text(&output.stderr).to_owned()
     };
-    assert!(failure(&["acme.size"]).contains("none has events"));
+    assert!(failure(&["acme.size"]).contains("none of the metrics has events"));
 }
 
 fn programs() -> (TempDir, PathBuf) {

@@ -72,9 +72,9 @@ fn an_error_names_the_nearest_form() {
         ("delta(mmv.shop.latency)", forms),
         ("mmv.shop.latency * 2", forms),
         ("max_over(mmv.shop.latency)", forms),
-        ("max_over(mmv.shop.orders)", "which takes levels; write max_over(rate(NAME))"),
+        ("max_over(mmv.shop.orders)", "cannot be used with a counter; write max_over(rate(NAME))"),
         ("rate(max_over(mmv.shop.queue))", "max_over() cannot be used within rate() or delta()"),
-        ("p99(mmv.shop.orders)", "mmv.shop.orders is no histogram"),
+        ("p99(mmv.shop.orders)", "mmv.shop.orders is not a histogram"),
         ("p99(mmv.shop.latncy)", "no histogram mmv.shop.latncy in the archive; the nearest"),
         ("increase(mmv.shop.orders)", "write delta(NAME)"),
     ] {

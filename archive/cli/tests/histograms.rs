@@ -37,7 +37,7 @@ fn expressions_have_quantiles() {
     assert_eq!(spread.iter().filter(|value| *value == "0").count(), 7);
     for (expression, message) in [
         ("quantile(1.5, mmv.shop.latency)", "column 10: found 1.5, expected a number from 0 to 1"),
-        ("quantile(0.5, mmv.shop.orders)", "mmv.shop.orders is no histogram"),
+        ("quantile(0.5, mmv.shop.orders)", "mmv.shop.orders is not a histogram"),
         ("quantile(0.5)", "expected \",\" and a histogram"),
         (
             "rate(quantile(0.5, mmv.shop.latency))",

@@ -258,7 +258,7 @@ fn expressions_have_quantiles_of_histograms_with_labels() {
     assert_eq!(value(&counts), "8,32,4.5,12");
     let output = report(&base, &["-e", "quantile(0.5, web.latency{code='/a'})"]);
     let text = String::from_utf8(output.stderr).unwrap();
-    let reason = "no instance of web.latency has a label code; there are: histogram, path\n";
+    let reason = "no instance of web.latency has a label code; the labels are: histogram, path\n";
     assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
 }
 

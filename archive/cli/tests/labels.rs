@@ -98,8 +98,8 @@ fn sums_by_a_label_have_an_instance_for_each_of_its_values() {
         assert_eq!((&*line(0), &*line(3)), (names, values), "{expression}: {text}");
     }
     for (expression, expected) in [
-        ("sum by (path) (web.requests)", "a counter in by; write rate(NAME)"),
-        ("sum by (colour) (rate(web.requests))", "has a label colour; there are: code, path"),
+        ("sum by (path) (web.requests)", "by cannot be used with a counter; write rate(NAME)"),
+        ("sum by (colour) (rate(web.requests))", "has a label colour; the labels are: code, path"),
         ("sum by (path) (1)", "these values have no instances"),
     ] {
         let output = report(&["-e", expression]);
@@ -174,7 +174,7 @@ fn expressions_select_by_labels() {
     let output = run_on(&base, &["report", "-e", "sum(shop.requests{cod='200'})"]);
     let text = String::from_utf8(output.stderr).unwrap();
     let reason = "column 5: no instance of shop.requests has a label cod; \
-                  there are: code, path, site\n";
+                  the labels are: code, path, site\n";
     assert!(output.status.code() == Some(2) && text.ends_with(reason), "{text}");
     let output = run_on(&base, &["report", "-e", "sum(shop.requests{code=200})"]);
     let text = String::from_utf8(output.stderr).unwrap();

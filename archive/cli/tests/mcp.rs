@@ -484,7 +484,7 @@ fn several_archives_are_asked_by_their_names() {
     // It would be a third run.
     let third = [format!("third={}", path(&base))];
     let refused = server.error("compare", json!({"base": "old", "new": "today", "metrics": third}));
-    assert!(refused.contains("no names of files"), "{refused}");
+    assert!(refused.contains("does not accept file names"), "{refused}");
     assert_eq!(server.end(), Some(0));
     for archives in [vec![path(&base), path(&new)], vec![path(&base), "mmv.jobs"]] {
         let output = command(&archives).stderr(Stdio::piped()).output().unwrap();

@@ -83,8 +83,8 @@ fn overlapping_archives_are_an_error() {
     let output = run(directory.path(), &["report", ".", "acme"]);
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8(output.stderr).unwrap();
-    let expected = "begins at 1700000020.000000000, before ./b ends at 1700000030.000000000; they \
-                    are no timeline: mmv-archive view A=ARCHIVE B=ARCHIVE shows them side by side";
+    let expected = "begins at 2023-11-14T22:13:40Z, before ./b ends at 2023-11-14T22:13:50Z; they \
+                    do not form a timeline: mmv-archive view A=ARCHIVE B=ARCHIVE shows them side by side";
     assert!(message.contains(expected), "{message}");
 }
 
@@ -229,7 +229,11 @@ fn names_of_metrics_of_several_archives_are_printed_once() {
     assert_eq!(printed(directory.path(), &["metrics", "a,b", "--names"]), "acme.level\n");
     let none = run(directory.path(), &["metrics", "a,b", "--names", "acme.none"]);
     assert_eq!(none.status.code(), Some(1));
-    assert!(String::from_utf8(none.stderr).unwrap().ends_with("no metric to print\n"));
+    assert!(
+        String::from_utf8(none.stderr)
+            .unwrap()
+            .ends_with("none of the metrics is in the archive\n")
+    );
 }
 
 #[test]

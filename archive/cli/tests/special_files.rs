@@ -95,7 +95,7 @@ fn a_new_archive_replaces_no_link() {
         for command in ["extract", "reduce", "convert", "repair"] {
             let output = run(directory.path(), &[command, "-o", "new"]);
             let errors = String::from_utf8(output.stderr).unwrap();
-            assert!(!output.status.success() && errors.contains("exists already"), "{errors}");
+            assert!(!output.status.success() && errors.contains("already exists"), "{errors}");
             assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{command}");
             let files = fs::read_dir(directory.path()).unwrap().count();
             assert_eq!(files, 5, "{command}: nothing else is left");

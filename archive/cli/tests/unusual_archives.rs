@@ -47,8 +47,8 @@ fn copies_of_a_record_that_steps_back_are_whole_and_sound() {
         let output = run(archive.directory(), arguments);
         stdout(&output, 0);
         let warning = format!(
-            "mmv-archive: a.0: offset {offset}: record of 1700000000.940000000 after one of \
-             1700000001.000000000: copied with the later time; \"repair\" keeps the times, in \
+            "mmv-archive: a.0: offset {offset}: record of 2023-11-14T22:13:20.94Z after one of \
+             2023-11-14T22:13:21Z: copied with the later time; \"repair\" keeps the times, in \
              further archives\n"
         );
         assert_eq!(text(&output.stderr), warning, "{arguments:?}");
@@ -76,7 +76,7 @@ fn times_after_2038_are_an_impossible_request_for_version_2() {
         let arguments = [command, "a", "--archive-version", "2", "-o", "copy"];
         let output = run(archive.directory(), &arguments);
         stdout(&output, 2);
-        let expected = "2147483650.000000000 is outside the range of version 2 timestamps: \
+        let expected = "2038-01-19T03:14:10Z is outside the range of version 2 timestamps, 1901 to 2038: \
                         version 2 cannot hold this archive, version 3 can; leave out \
                         --archive-version 2";
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));

@@ -29,7 +29,7 @@ pub(crate) enum Failure {
     Archive(#[from] Error),
     /// Archives of some hosts cannot be read, or not fully. Each was reported, and everything else
     /// was done.
-    #[error("archives of {hosts} of {all} hosts were not read, or not fully")]
+    #[error("the archives of {hosts} of {all} hosts could not be read completely")]
     Hosts { hosts: usize, all: usize },
     /// No connections can be accepted.
     #[cfg(feature = "serve")]
@@ -45,7 +45,9 @@ pub(crate) enum Failure {
     Table(#[from] crate::tables::WriteError),
     /// Some data could not be sent yet. Each reason was reported.
     #[cfg(feature = "push")]
-    #[error("archives of {hosts} of {all} hosts are not fully sent; the next run continues")]
+    #[error(
+        "the archives of {hosts} of {all} hosts were not sent completely; the next run continues"
+    )]
     Unsent { hosts: usize, all: usize },
     /// Requests cannot go to this URL.
     #[cfg(feature = "push")]
@@ -61,7 +63,7 @@ pub(crate) enum Failure {
     GaveUp(String),
     /// The URL is not that of a receiver.
     #[cfg(feature = "push")]
-    #[error("the receiver rejects such requests: {0}")]
+    #[error("the receiver does not accept these requests: {0}")]
     NoReceiver(String),
     /// A signal ended the command. What was sent is stored.
     #[cfg(feature = "push")]

@@ -36,7 +36,7 @@ impl WindowOptions {
             return Ok(None);
         }
         let Some((first, last)) = times(hosts) else {
-            return Err(Failure::NoData("there is no archive that can be read".to_owned()));
+            return Err(Failure::NoData("no archive can be read".to_owned()));
         };
         Ok(Some(self.span.window(first, last, &zone)?))
     }

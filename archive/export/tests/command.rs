@@ -92,7 +92,10 @@ fn a_damaged_host_costs_only_itself() {
     assert_eq!(stdout(&output), "web1 mmv.shop.orders -> mmv_shop_orders_total (counter)\n");
     let message = stderr(&output);
     assert!(message.starts_with("mmv-export: db1: "), "{message}");
-    assert!(message.contains("archives of 1 of 2 hosts were not read"), "{message}");
+    assert!(
+        message.contains("the archives of 1 of 2 hosts could not be read completely"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -351,7 +351,7 @@ fn damage_costs_only_itself() {
         error.contains("mmv-export: web1: ") && error.contains("mmv-export: web2: "),
         "{error}"
     );
-    assert!(error.contains("archives of 2 of 3 hosts were not read, or not fully"), "{error}");
+    assert!(error.contains("the archives of 2 of 3 hosts could not be read completely"), "{error}");
     let rows = printed.split(' ').nth(3).unwrap().parse::<i64>().unwrap();
     // One of the records is damaged, those after it are found again.
     assert!((2 * RECORDS - 5..2 * RECORDS).contains(&rows), "{printed}");

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 
 use pcp_types::printable;
 
-use crate::{ByteText, Error, InDom, InstanceId, Pmid, RecordError, Timestamp, Units};
+use crate::error::date::Date;
+use crate::error::volume_text;
+use crate::{
+    ByteText, DescDifference, Error, InDom, InstanceId, Pmid, RecordError, Timestamp, Units,
+};
 
 /// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,9 +67,9 @@ pub enum Defect {
     Compression { reason: String },
     #[error("{source}; {lost} bytes belong to no record")]
     Frame { source: RecordError, lost: u64 },
-    #[error("not written to the end: {source}")]
+    #[error("incomplete at the end: {source}")]
     TornTail { source: RecordError },
-    #[error("not written to the end, so that PCP's readers refuse the archive: {source}")]
+    #[error("incomplete at the end, so PCP's readers refuse the archive: {source}")]
     TornMetadata { source: RecordError },
     #[error("no record after the label")]
     NoRecords,
@@ -74,7 +78,7 @@ pub enum Defect {
     Label { source: RecordError },
     #[error("label: {field} differs from that of the archive's other files")]
     LabelDiffers { field: &'static str },
-    #[error("label: volume {found}, expected {expected}")]
+    #[error("label of {}, expected that of {}", volume_text(*found), volume_text(*expected))]
     LabelVolume { found: i32, expected: i32 },
     // -- Index ----------------------------------------------------------------
     #[error("index entry: {source}")]
@@ -85,24 +89,30 @@ pub enum Defect {
     IndexDataOffset { found: u64, volume: u32, least: u64, end: u64 },
     #[error("index entry: volume {volume} does not exist")]
     IndexVolumeMissing { volume: u32 },
-    #[error("index entry: time {found} is before the archive's start {start}")]
+    #[error("index entry: time {} is before the archive's start, {}", Date(*found), Date(*start))]
     IndexBeforeStart { found: Timestamp, start: Timestamp },
-    #[error("index entry: time {found} follows {before}")]
+    #[error(
+        "index entry: time {} is before that of the previous entry, {}",
+        Date(*found), Date(*before)
+    )]
     IndexTimeBackwards { found: Timestamp, before: Timestamp },
-    #[error("index entry: volume {found} follows volume {before}")]
+    #[error("index entry: volume {found} is below that of the previous entry, {before}")]
     IndexVolumeBackwards { found: u32, before: u32 },
-    #[error("index entry: {field} offset {found} follows {before}")]
+    #[error("index entry: {field} offset {found} is below that of the previous entry, {before}")]
     IndexOffsetBackwards { field: &'static str, found: u64, before: u64 },
     #[error("index entry: offset {found} in volume {volume} is inside a record")]
     IndexBoundary { found: u64, volume: u32 },
-    #[error("index entry: time {found}, but a record before it in volume {volume} is of {later}")]
+    #[error(
+        "index entry: time {}, but volume {volume} has a record of {} before its offset",
+        Date(*found), Date(*later)
+    )]
     IndexLaterBefore { found: Timestamp, later: Timestamp, volume: u32 },
     // -- Metadata -------------------------------------------------------------
     #[error("metadata: {source}")]
     Metadata { source: RecordError },
-    #[error("metric {pmid} changes its {field}")]
-    DescChanged { pmid: Pmid, field: &'static str },
-    #[error("metric {pmid} has instances of another agent's domain, {indom}")]
+    #[error("metric {pmid} changes its {difference}")]
+    DescChanged { pmid: Pmid, difference: DescDifference },
+    #[error("metric {pmid} has instance domain {indom}, which belongs to another agent")]
     DescIndom { pmid: Pmid, indom: InDom },
     #[error("metric {pmid}: {field} {found} of its units {:#010x}", units.raw())]
     DescUnits { pmid: Pmid, units: Units, field: &'static str, found: i64 },
@@ -114,11 +124,11 @@ pub enum Defect {
     MetricNamePart { name: String, pmid: Pmid, at: usize },
     #[error("metric {pmid}: a name of {found} bytes exceeds the limit of {max}")]
     MetricNameLength { pmid: Pmid, found: u64, max: u64 },
-    #[error("metadata of {found}, before the archive's start {start}")]
+    #[error("metadata of {}, before the archive's start, {}", Date(*found), Date(*start))]
     MetadataBeforeStart { found: Timestamp, start: Timestamp },
-    #[error("metadata of {found}, after the archive's end {end}")]
+    #[error("metadata of {}, after the archive's end, {}", Date(*found), Date(*end))]
     MetadataAfterEnd { found: Timestamp, end: Timestamp },
-    #[error("metadata of {found} follows metadata of {before}")]
+    #[error("metadata of {} after metadata of {}", Date(*found), Date(*before))]
     MetadataBackwards { found: Timestamp, before: Timestamp },
     #[error("domain {indom}: instance {id} occurs twice")]
     InstanceRepeated { indom: InDom, id: InstanceId },
@@ -126,22 +136,24 @@ pub enum Defect {
     IndomEmpty { indom: InDom },
     #[error("domain {indom}: a difference without a full record before it")]
     DeltaFirst { indom: InDom },
-    #[error("domain {indom}: a difference removes instance {id}, which is not there")]
+    #[error("domain {indom}: a difference removes instance {id}, which the domain does not have")]
     DeltaUnknown { indom: InDom, id: InstanceId },
-    #[error("domain {indom}: a difference adds instance {id}, which is there")]
+    #[error("domain {indom}: a difference adds instance {id}, which the domain already has")]
     DeltaKnown { indom: InDom, id: InstanceId },
     #[error("labels of {target}: {what}")]
     LabelJson { target: String, what: &'static str },
     #[error("labels of {target}: {source}; the set is left out")]
     LabelSet { target: String, source: RecordError },
-    #[error("labels of {target}: a set of instance {id}, but only domains have instances")]
+    #[error(
+        "labels of {target}: a set for instance {id}, but only instance domains have instances"
+    )]
     LabelInstance { target: String, id: InstanceId },
     // -- Data -----------------------------------------------------------------
     #[error("record: {source}")]
     Data { source: RecordError },
-    #[error("record of {found}, before the archive's start {start}")]
+    #[error("record of {}, before the archive's start, {}", Date(*found), Date(*start))]
     DataBeforeStart { found: Timestamp, start: Timestamp },
-    #[error("record of {found} after one of {before}")]
+    #[error("record of {} after one of {}", Date(*found), Date(*before))]
     DataBackwards { found: Timestamp, before: Timestamp },
     #[error("values of metric {pmid}, which has no descriptor")]
     DataMetric { pmid: Pmid },
@@ -155,9 +167,9 @@ pub enum Defect {
     DataFormat { pmid: Pmid, found: u32, before: u32 },
     #[error("metric {pmid} has no instances, but {count} values")]
     DataSingular { pmid: Pmid, count: usize },
-    #[error("metric {pmid}: instance {id} is not in domain {indom} at {timestamp}")]
+    #[error("metric {pmid}: instance {id} is not in domain {indom} at {}", Date(*timestamp))]
     DataInstance { pmid: Pmid, indom: InDom, id: InstanceId, timestamp: Timestamp },
-    #[error("counter {pmid}: {found} after {before}")]
+    #[error("counter {pmid} decreases from {before} to {found}")]
     CounterDecrease { pmid: Pmid, found: f64, before: f64 },
 }
 

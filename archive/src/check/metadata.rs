@@ -132,8 +132,8 @@ impl MetadataPass<'_> {
             }
             MetadataRecord::Text(_) => {}
         }
-        if let Err((pmid, field)) = self.loader.add(offset, record) {
-            report.add(path, offset, Defect::DescChanged { pmid, field });
+        if let Err((pmid, difference)) = self.loader.add(offset, record) {
+            report.add(path, offset, Defect::DescChanged { pmid, difference });
         }
     }
 }

@@ -18,10 +18,10 @@ pub enum SeriesError {
     #[error("{} stands for {count} metrics; name one of them", line(name))]
     SeveralMetrics { name: String, count: usize },
     /// The values are texts, events or bytes, which [`replay`](crate::replay) returns.
-    #[error("the values of metric {} are no numbers; read them with replay", line(name))]
+    #[error("the values of metric {} are not numbers; read them with replay", line(name))]
     NotNumbers { name: String },
     /// Quantiles were asked for of something else than a histogram.
-    #[error("metric {} is no histogram, which a quantile needs", line(name))]
+    #[error("metric {} is not a histogram, which a quantile needs", line(name))]
     NotHistogram { name: String },
     /// A text is not an interval, such as "5min", or not longer than 0.
     #[error("\"{}\" is not an interval; expected a positive one such as \"5min\"", line(text))]

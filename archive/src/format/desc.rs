@@ -22,7 +22,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::bytes::count;
 use super::{Bytes, NULL, RecordType, frame};
-use crate::{ByteText, EncodeError, InDom, Pmid, RecordError, Semantics, Units, ValueType};
+use crate::{
+    ByteText, DescDifference, EncodeError, InDom, Pmid, RecordError, Semantics, Units, ValueType,
+};
 
 /// PCP's readers have a fixed buffer for a name and its NUL.
 pub(crate) const MAX_NAME: usize = 4095;
@@ -43,21 +45,32 @@ pub struct MetricDesc {
 }
 
 impl MetricDesc {
-    /// Returns the field in which two descriptors of one metric differ, as PCP looks for it:
-    /// "type", "semantics", "instance domain" or "units".
-    pub fn difference(&self, other: &Self) -> Option<&'static str> {
-        if self.value_type != other.value_type {
-            Some("type")
-        } else if self.semantics != other.semantics {
-            Some("semantics")
-        } else if self.indom != other.indom {
-            Some("instance domain")
-        } else if self.units != other.units {
-            Some("units")
+    /// Returns the first field in which the descriptor differs from an expected one of the same
+    /// metric, in the order in which PCP compares them.
+    pub fn difference(&self, expected: &Self) -> Option<DescDifference> {
+        if self.value_type != expected.value_type {
+            Some(DescDifference::new("type", self.value_type, expected.value_type))
+        } else if self.semantics != expected.semantics {
+            Some(DescDifference::new("semantics", self.semantics, expected.semantics))
+        } else if self.indom != expected.indom {
+            let found = indom_text(self.indom);
+            Some(DescDifference::new("instance domain", found, indom_text(expected.indom)))
+        } else if self.units != expected.units {
+            let found = units_text(self.units);
+            Some(DescDifference::new("units", found, units_text(expected.units)))
         } else {
             None
         }
     }
+}
+
+fn indom_text(indom: Option<InDom>) -> String {
+    indom.map_or_else(|| "none".to_owned(), |indom| indom.to_string())
+}
+
+fn units_text(units: Units) -> String {
+    let text = units.to_string();
+    if text.is_empty() { "none".to_owned() } else { format!("\"{text}\"") }
 }
 
 /// A descriptor record; the names are borrowed.

@@ -118,7 +118,10 @@ impl MergedMetadata {
         self.remove_names_of_others(pmid, &kept);
         for (at, own) in &having {
             let Some(adaptation) = adaptation(own, &desc) else { continue };
-            if let (Adaptation::LeftOut, Some(archive)) = (adaptation, archives.get(*at)) {
+            if adaptation == Adaptation::LeftOut
+                && let Some(archive) = archives.get(*at)
+                && let Some(difference) = own.difference(&desc)
+            {
                 let other = kept.first().copied().unwrap_or(archive);
                 self.left_out.push(Error::DescDiffers {
                     file: archive.base().to_owned(),
@@ -129,7 +132,7 @@ impl MergedMetadata {
                         .unwrap_or_default(),
                     pmid,
                     other: other.base().to_owned(),
-                    field: own.difference(&desc).unwrap_or("descriptor"),
+                    difference: Box::new(difference),
                 });
             }
             if let Some(adaptations) = self.adaptations.get_mut(*at) {

@@ -10,8 +10,8 @@ use crate::files::{Damage, FileWindow, NextRecord, RecordFile, ScannedRecord, Sc
 use crate::format::indom::OwnedIndomRecord;
 use crate::format::{DescRecord, LabelRecord, MetadataRecord, metadata_record};
 use crate::{
-    ByteText, Error, InDom, IndomHistory, LabelDefect, LabelHistory, Metadata, Metric, Pmid,
-    RecordError, Result, TornTail, Version,
+    ByteText, DescDifference, Error, InDom, IndomHistory, LabelDefect, LabelHistory, Metadata,
+    Metric, Pmid, RecordError, Result, TornTail, Version,
 };
 
 /// Loads all metadata of an archive. A last record that was not written to its
@@ -60,9 +60,10 @@ fn load_good(
     let path = file.path.clone();
     let (offset, end) = each_record(file, version, |offset, record| {
         let added = record.and_then(|record| {
-            loader.add(offset, record).map_err(|(pmid, field)| {
+            loader.add(offset, record).map_err(|(pmid, difference)| {
                 let file = path.clone();
-                Error::DescChanged { file, offset, pmid, field }
+                let difference = Box::new(difference);
+                Error::DescChanged { file, offset, pmid, difference }
             })
         });
         added.or_else(&mut bad)
@@ -111,7 +112,7 @@ impl MetadataLoader {
         &mut self,
         offset: u64,
         record: MetadataRecord<'_>,
-    ) -> Result<(), (Pmid, &'static str)> {
+    ) -> Result<(), (Pmid, DescDifference)> {
         let metadata = &mut self.metadata;
         match record {
             MetadataRecord::Desc(record) => add_desc(metadata, record)?,
@@ -161,7 +162,7 @@ fn label_defects(offset: u64, record: &LabelRecord) -> impl Iterator<Item = Labe
 }
 
 /// Adds a descriptor. A repeated one may add names; it must not change the metric.
-fn add_desc(metadata: &mut Metadata, record: DescRecord<'_>) -> Result<(), (Pmid, &'static str)> {
+fn add_desc(metadata: &mut Metadata, record: DescRecord<'_>) -> Result<(), (Pmid, DescDifference)> {
     let pmid = record.desc.pmid;
     let at = match metadata.by_pmid.entry(pmid) {
         Entry::Occupied(known) => *known.get(),
@@ -171,8 +172,8 @@ fn add_desc(metadata: &mut Metadata, record: DescRecord<'_>) -> Result<(), (Pmid
         }
     };
     let Some(metric) = metadata.metrics.get_mut(at) else { return Ok(()) };
-    if let Some(field) = metric.desc.difference(&record.desc) {
-        return Err((pmid, field));
+    if let Some(difference) = record.desc.difference(&metric.desc) {
+        return Err((pmid, difference));
     }
     for name in record.names {
         let name = ByteText::from_bytes(name);

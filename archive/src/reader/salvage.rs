@@ -157,7 +157,7 @@ fn use_record(
         MetadataRecord::Desc(_) | MetadataRecord::Text(_) => None,
     };
     let added = loader.add(offset, record);
-    added.map_err(|(pmid, field)| format!("metric {pmid} changes its {field}"))?;
+    added.map_err(|(pmid, difference)| format!("metric {pmid} changes its {difference}"))?;
     Ok(timestamp)
 }
 

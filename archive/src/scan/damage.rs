@@ -3,6 +3,7 @@
 use std::ops::Bound;
 
 use super::{Chunk, ChunkLimits};
+use crate::error::volume_text;
 use crate::reader::salvage::Loss;
 use crate::{Error, RecordError, Records, Result, Source, Timestamp};
 
@@ -74,7 +75,8 @@ fn lost(error: Error, bytes: u64) -> Option<Loss> {
             (file, 0, RecordError::LabelMismatch { field, found, expected }.to_string())
         }
         Error::VolumeMismatch { file, found, expected } => {
-            (file, 0, format!("label of volume {found}, expected {expected}"))
+            let found = volume_text(found);
+            (file, 0, format!("label of {found}, expected that of {}", volume_text(expected)))
         }
         _ => return None,
     };

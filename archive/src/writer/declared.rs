@@ -119,8 +119,9 @@ impl DeclaredMetadata {
     ) -> Result<()> {
         let pmid = desc.pmid;
         let known = self.metrics.get(&pmid);
-        if let Some(field) = known.and_then(|known| known.difference(desc)) {
-            return Err(Error::MetricChanged { pmid, field });
+        if let Some(difference) = known.and_then(|known| desc.difference(known)) {
+            let difference = Box::new(difference);
+            return Err(Error::MetricChanged { pmid, difference });
         }
         if known.is_none() && names.is_empty() {
             return Err(EncodeError::NoName { pmid }.into());

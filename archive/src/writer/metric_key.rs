@@ -603,10 +603,13 @@ mod tests {
                 foreign,
                 "the key of a metric belongs to another writer: use the one that add() returned for this archive",
             ),
-            (empty, "the record of 1700000006.000000000 has no value sets"),
+            (
+                empty,
+                "the record of 2023-11-14T22:13:26Z has no value sets; a mark is written by write_mark",
+            ),
             (
                 earlier,
-                "record of 1700000004.000000000 after one of 1700000005.000000000: timestamps never decrease, and differ next to a mark",
+                "record of 2023-11-14T22:13:24Z after one of 2023-11-14T22:13:25Z: times must not decrease, and must differ before and after a mark",
             ),
         ] {
             assert_eq!(outcome.unwrap_err().to_string(), expected);

@@ -35,7 +35,9 @@ const MAX_SUBTREES: usize = 10_000;
 pub(crate) enum OwnerError {
     #[error("the name \"{name}\" is in {OWN_NAMES}, which is reserved for the agent")]
     Agent { name: String },
-    #[error("the name \"{name}\" is for other users than {owner} (names in the configuration)")]
+    #[error(
+        "the name \"{name}\" is reserved for users other than {owner} (names in the configuration)"
+    )]
     Pinned {
         name: String,
         /// Owner of the file.

@@ -129,7 +129,7 @@ impl Attributes {
             )),
             (flatten, Some(span)) if other || flatten.is_some() => Err(Error::new(
                 span,
-                "`skip` is for a field that is no metric, which has no more attributes",
+                "`skip` is for a field that is not a metric, which has no more attributes",
             )),
             _ => Ok(()),
         }

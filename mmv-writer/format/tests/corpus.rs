@@ -247,7 +247,7 @@ fn a_skipped_entry_is_the_damaged_one_and_the_others_are_there() {
         ("name_digit", 6, "is not a metric name"),
         ("name_space", 6, "is not a metric name"),
         ("item_dup", 6, "is already taken"),
-        ("item_1024", 6, "item 1024 is larger than 1023"),
+        ("item_1024", 6, "item 1024, expected at most 1023"),
         ("type_7", 6, "unknown type 7, expected"),
         ("type_neg", 6, "unknown type -1, expected"),
         ("sem_2", 6, "unknown semantics 2, expected"),

@@ -150,7 +150,7 @@ impl CompareCommand {
         let ranks: Vec<f64> = self.fail_if.iter().filter_map(Condition::rank).collect();
         let comparison = compare_last(&runs, &ranks);
         if comparison.changes.is_empty() && comparison.one_sided.is_empty() {
-            let reason = "none of the metrics has enough numbers at these times";
+            let reason = "none of the metrics has enough values in these windows";
             return Err(Failure::NoData(reason.to_owned()));
         }
         let zone = zone.ok_or_else(|| Failure::Usage("no run".to_owned()))?;
@@ -312,7 +312,7 @@ impl CompareCommand {
                 }
             }
             if !is_known {
-                unknown.push(format!("{}: no such number was compared", condition.text()));
+                unknown.push(format!("{}: this number was not compared", condition.text()));
             }
         }
         for line in first_lines(undecided, "undecided") {
@@ -381,7 +381,7 @@ fn part_of(
 ) -> Result<RangeInclusive<Timestamp>, Failure> {
     let (from, to) = text
         .split_once("..")
-        .ok_or_else(|| Failure::Usage(format!("\"{text}\" is no part such as 10:00..10:15")))?;
+        .ok_or_else(|| Failure::Usage(format!("\"{text}\" is not a part such as 10:00..10:15")))?;
     let frame = Frame {
         start: source.start(),
         end: source.end(),

@@ -132,7 +132,9 @@ impl ConvertCommand {
                 let text = String::from_utf8(text).map_err(|error| {
                     let at = error.utf8_error().valid_up_to();
                     let file = shown_path(&file);
-                    Failure::Usage(format!("{file}: byte {at} is not UTF-8, as rules have to be"))
+                    Failure::Usage(format!(
+                        "{file}: byte {at} is not valid UTF-8; files of rules are UTF-8"
+                    ))
                 })?;
                 rules.parse(&file.to_string_lossy(), &text).map_err(Error::from)?;
             }

@@ -125,8 +125,12 @@ impl EventsCommand {
             programs = selection.metrics();
         }
         if names.is_empty() {
-            let which = if self.metrics.is_empty() { "no metric of the archive" } else { "none" };
-            return Err(Failure::NoData(format!("{which} has events")));
+            let reason = if self.metrics.is_empty() {
+                "no metric of the archive has events"
+            } else {
+                "none of the metrics has events"
+            };
+            return Err(Failure::NoData(reason.to_owned()));
         }
         let mut printer = Printer {
             out: Output::new(),
@@ -161,16 +165,16 @@ impl EventsCommand {
                 }
             }
         }
-        let passed = records.finish();
+        let outcome = records.finish();
         if count == 0 {
-            passed?;
-            return Err(Failure::NoData("nothing happened at these times".to_owned()));
+            outcome?;
+            return Err(Failure::NoData("there are no events in this window".to_owned()));
         }
         printer.pending.iter_mut().for_each(|line| line.growth = None);
         printer.print_complete()?;
         printer.out.finish()?;
         check_whole_set(&archives)?;
-        passed
+        outcome
     }
 }
 

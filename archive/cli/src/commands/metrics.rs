@@ -144,7 +144,7 @@ impl MetricsCommand {
         out.finish()?;
         failed?;
         if names.borrow().is_empty() {
-            return Err(Failure::NoData("no metric to print".to_owned()));
+            return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl MetricsCommand {
             }
         }
         if missing == names.len() {
-            return Err(Failure::NoData("no metric to print".to_owned()));
+            return Err(Failure::NoData("none of the metrics is in the archive".to_owned()));
         }
         Ok(())
     }

@@ -503,7 +503,7 @@ fn most_rows(window: Window, step: Duration) -> u128 {
 
 fn some_panels(panels: Vec<Panel>) -> Result<Vec<Panel>, Failure> {
     if panels.is_empty() {
-        return Err(Failure::NoData("the metrics have no numbers at these times".to_owned()));
+        return Err(Failure::NoData("the metrics have no numbers in this window".to_owned()));
     }
     Ok(panels)
 }

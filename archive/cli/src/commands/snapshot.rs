@@ -115,7 +115,7 @@ impl SnapshotCommand {
                 self.add_values(place, side, selection, &grid, &mut payload)?;
             }
             if payload.is_empty() {
-                let reason = "the metrics have no numbers at these times";
+                let reason = "the metrics have no numbers in this window";
                 return Err(Failure::NoData(reason.to_owned()));
             }
             let html = page::with_data(&payload.compressed()?);

@@ -315,7 +315,7 @@ impl SummaryCommand {
         };
         if lines.is_empty() {
             check()?;
-            let reason = "the metrics have no numbers at these times";
+            let reason = "the metrics have no numbers in this window";
             return Err(Failure::NoData(reason.to_owned()));
         }
         let mut out = Output::new();

@@ -323,7 +323,7 @@ fn warn_of_unused(set: &ArchiveSet) {
 }
 
 fn warn_of_half_made(reason: &Error) {
-    warn(&format_args!("{reason}; its writer ended while it created the archive; skipped"));
+    warn(&format_args!("{reason}; its writer stopped before it had created the archive; skipped"));
 }
 
 /// Warns of an archive of a directory that is skipped because it is damaged.
@@ -369,7 +369,7 @@ fn warn_of_first<T>(all: &[T], line: impl Fn(&T) -> String, more: impl Fn(usize)
 fn warn_of_defects(archive: &Archive) {
     if let Some(tail) = archive.torn_tail() {
         let file = shown_path(&tail.file);
-        warn(&format_args!("{file}: offset {}: unfinished record, ignored", tail.offset));
+        warn(&format_args!("{file}: offset {}: incomplete last record, ignored", tail.offset));
     }
     let base = shown_path(archive.base());
     warn_of_bad_metadata(archive.base(), archive.bad_metadata());

@@ -223,7 +223,7 @@ fn finish(mut writer: ArchiveWriter) -> Result<Summary, Failure> {
     writer.sync()?;
     let summary = writer.finish()?;
     if summary.records == 0 {
-        return Err(Failure::NoData("no record in this window has one of the metrics".to_owned()));
+        return Err(Failure::NoData("none of the metrics has a value in this window".to_owned()));
     }
     Ok(summary)
 }
@@ -284,6 +284,8 @@ fn warn_of_steps_back(steps_back: &StepsBack) {
         1 => String::new(),
         _ => format!(" ({records} records in all are up to {longest:?} too early)"),
     };
+    let timestamp = Rfc3339(*timestamp);
+    let latest = Rfc3339(*latest);
     warn(&format_args!(
         "{file}: offset {offset}: record of {timestamp} after one of {latest}{others}: copied with \
          the later time; \"repair\" keeps the times, in further archives"

@@ -98,7 +98,9 @@ impl Parts {
         };
         if others.len() >= MAX_SIDES {
             let count = others.len() + 1;
-            return Err(Failure::Usage(format!("{count} archives, at most {MAX_SIDES}")));
+            return Err(Failure::Usage(format!(
+                "{count} archives, but at most {MAX_SIDES} are shown side by side"
+            )));
         }
         let mut known = vec![first.0.clone()];
         for (name, _) in &others {

@@ -50,7 +50,7 @@ impl WindowOptions {
         // An alignment beyond the end of the archive is ignored.
         let step = step.filter(|_| aligned <= last);
         if aligned > last {
-            warn(&"the alignment leads out of the archive and is ignored");
+            warn(&"--align is ignored: the aligned start is after the end of the archive");
         }
         let start = step.map_or(start, |_| aligned);
         let end = self.span.end(given, start, &frame)?;

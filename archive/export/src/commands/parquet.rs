@@ -86,9 +86,9 @@ impl ParquetCommand {
             ))?;
         }
         match failed {
-            0 if exporter.totals().is_empty() => {
-                Err(Failure::NoData("the archives have no such numbers in this window".into()))
-            }
+            0 if exporter.totals().is_empty() => Err(Failure::NoData(
+                "the archives have no numbers of these metrics in this window".into(),
+            )),
             0 => Ok(()),
             hosts_failed => Err(Failure::Hosts { hosts: hosts_failed, all: hosts.len() }),
         }

@@ -110,7 +110,7 @@ impl StateFile {
             StateError::Invalid { path: self.path.clone(), why: error.to_string() }
         })?;
         if cursor.version != VERSION {
-            let why = format!("version {}, not {VERSION}", cursor.version);
+            let why = format!("version {}, expected {VERSION}", cursor.version);
             return Err(StateError::Invalid { path: self.path.clone(), why });
         }
         if cursor.url != self.url {

@@ -71,7 +71,7 @@ pub(crate) enum SecretError {
     #[error("{}: no certificate in the file (expected PEM)", path.display())]
     NoCertificate { path: PathBuf },
     /// The system has none of the usual files of certificates.
-    #[error("no certificates of authorities were found on this system; use --ca-file")]
+    #[error("this system has no CA certificates; use --ca-file")]
     NoSystemCertificates,
 }
 

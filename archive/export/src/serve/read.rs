@@ -38,7 +38,7 @@ pub(super) enum ReadError {
     #[error("{0}")]
     Archives(String),
     /// 413: more samples than are permitted.
-    #[error("more than {0} samples: ask for less time or fewer series (--max-samples)")]
+    #[error("more than {0} samples: ask for less time or fewer series, or raise --max-samples")]
     TooMany(usize),
     /// The client has disconnected.
     #[error("the client has disconnected")]

@@ -178,7 +178,7 @@ fn too_old_samples_are_held_until_the_receiver_takes_them() {
         assert_eq!(output.status.code(), Some(75), "{}", messages(&output));
         let said = messages(&output);
         assert!(said.contains("out_of_order_time_window"), "{said}");
-        assert!(said.contains("archives of 1 of 1 hosts are not fully sent"), "{said}");
+        assert!(said.contains("the archives of 1 of 1 hosts were not sent completely"), "{said}");
         assert_eq!(receiver.requests().len(), 2, "never tried for ever");
         refuses.store(false, std::sync::atomic::Ordering::Relaxed);
         let output = sent.push(&receiver, &[]);

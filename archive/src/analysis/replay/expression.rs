@@ -260,18 +260,18 @@ pub enum Problem {
     UnknownFunction { name: String, nearest: Option<&'static str> },
     /// The range of a vector, as in PromQL, where an instance is expected.
     #[error(
-        "{0} is no instance; a rate is over the interval between samples: write rate(NAME), and \
-         take a sample every {0}"
+        "{0} is not an instance; a rate covers the interval between samples: write rate(NAME), \
+         and take a sample every {0}"
     )]
     Range(String),
     /// A limit of `below` that is not a number.
-    #[error("the first argument of below() is a number such as 100ms or 0.5")]
+    #[error("the first argument of below() must be a number such as 100ms or 0.5")]
     NoLimit,
     /// A counter where only its rate says something.
-    #[error("a counter in {0}; write rate(NAME)")]
+    #[error("{0} cannot be used with a counter; write rate(NAME)")]
     CounterIn(&'static str),
     /// A counter where only the values of an interval have a meaning.
-    #[error("a counter in {0}, which takes levels; write {0}(rate(NAME))")]
+    #[error("{0} cannot be used with a counter; write {0}(rate(NAME))")]
     CounterOver(&'static str),
     /// A metric that the archive does not have. `nearest` is the name most like it.
     #[error("no metric {name} in the archive{}", suggestion(nearest.as_deref()))]
@@ -283,7 +283,7 @@ pub enum Problem {
     )]
     Histogram(String),
     /// A metric that is not a histogram.
-    #[error("{0} is no histogram, which a quantile or below() needs")]
+    #[error("{0} is not a histogram, which a quantile or below() needs")]
     NotHistogram(String),
     /// A name that is neither that of a histogram nor of a metric.
     #[error(
@@ -293,7 +293,7 @@ pub enum Problem {
     )]
     NoHistogram { name: String, nearest: Option<String> },
     /// The archive has a metric of the expression's name.
-    #[error("the archive has a metric {0} of its own")]
+    #[error("the archive already has a metric {0}")]
     NameTaken(String),
     /// All PMIDs of derived metrics are in use.
     #[error("there are no PMIDs for more than 4194303 derived metrics")]
@@ -305,7 +305,7 @@ pub enum Problem {
     #[error("labels {0}: {1}")]
     Labels(String, String),
     /// A label that no instance of a metric has.
-    #[error("no instance of {metric} has a label {label}; there are: {known}")]
+    #[error("no instance of {metric} has a label {label}; the labels are: {known}")]
     UnknownLabel { metric: String, label: String, known: String },
     /// A regular expression that cannot be compiled.
     #[error("regular expression /{0}/: {1}")]
@@ -314,28 +314,28 @@ pub enum Problem {
     #[error("{0} is not a number")]
     NotNumeric(ValueType),
     /// A constant in a type that cannot hold it.
-    #[error("the constant cannot have the type {0}")]
+    #[error("a constant with this value cannot have type {0}")]
     Constant(ValueType),
     /// Only one operand is a counter, or both are, and the operator does not allow it.
-    #[error("no {operator} between {left} and {right}; rate(NAME) is no counter")]
+    #[error("cannot use {operator} between {left} and {right}; use rate(NAME) of a counter")]
     Semantics { operator: &'static str, left: &'static str, right: &'static str },
     /// A counter multiplied or divided by something that has units.
-    #[error("a counter {0} something in {1}, not a plain number")]
+    #[error("cannot {0} a counter by something in {1}; use a plain number, or rate(NAME)")]
     CounterFactor(&'static str, String),
     /// Units that the operator cannot combine.
-    #[error("no {operator} between units \"{left}\" and \"{right}\"")]
+    #[error("cannot use {operator} between units \"{left}\" and \"{right}\"")]
     Dimensions { operator: &'static str, left: String, right: String },
     /// Alternatives of `?:` that differ in their types, semantics or units.
     #[error("different {what} on the two sides of \":\": \"{left}\" and \"{right}\"")]
     Alternatives { what: &'static str, left: String, right: String },
     /// A condition with instances between alternatives without.
-    #[error("the condition has instances, its alternatives have none")]
+    #[error("the condition has instances, but its alternatives have none")]
     ConditionInstances,
     /// Units of another dimension than the expression's.
     #[error("\"{from}\" cannot be converted to \"{to}\"")]
     Rescale { from: String, to: String },
     /// A rate needs a dimension of time of 0 or 1.
-    #[error("no rate of units \"{0}\"")]
+    #[error("rate() cannot be used with units \"{0}\"")]
     RateUnits(String),
     /// `rate`, `delta` or `quantile` within another: there is only one moment before.
     #[error("{0}() cannot be used within rate() or delta()")]

@@ -258,7 +258,7 @@ mod tests {
         for (expression, expected) in [
             (
                 "max_over(m.served)",
-                "a counter in max_over, which takes levels; write max_over(rate(NAME))",
+                "max_over cannot be used with a counter; write max_over(rate(NAME))",
             ),
             ("delta(max_over(m.queue))", "max_over() cannot be used within rate() or delta()"),
             ("avg_over(m.name)", "string"),

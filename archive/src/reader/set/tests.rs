@@ -5,6 +5,7 @@ use test_archives::Builder;
 
 use super::*;
 use crate::analysis::replay::Replay;
+use crate::error::date::Date;
 use crate::{Pmid, Source, Timestamp, Value, ValueType};
 
 fn at(millis: i64) -> Timestamp {
@@ -202,14 +203,14 @@ fn refused(first: &Plan<'_>, second: &Plan<'_>) -> String {
 fn archives_of_two_hosts_are_refused() {
     let other = Plan { name: "b", host: "guest", times: &[2000], ..plan() };
     let message = refused(&Plan { times: &[1000], ..plan() }, &other);
-    assert_eq!(message, "b: of host guest, but a is of host");
+    assert_eq!(message, "b: recorded on host guest, but a on host");
 }
 
 #[test]
 fn archives_that_overlap_are_refused_with_both_times() {
     let a = Plan { times: &[1000, 3000], ..plan() };
     let message = refused(&a, &Plan { name: "b", times: &[2000], ..plan() });
-    let expected = format!("b: begins at {}, before a ends at {}", at(2000), at(3000));
+    let expected = format!("b: begins at {}, before a ends at {}", Date(at(2000)), Date(at(3000)));
     assert_eq!(message, expected);
     let same_start = refused(&a, &Plan { name: "b", times: &[1000], ..plan() });
     assert!(same_start.contains("begins at"), "{same_start}");
@@ -238,9 +239,11 @@ fn contradictions(first: &Plan<'_>, second: &Plan<'_>) -> (Vec<String>, Vec<(Str
 fn larger_part_of_a_changed_metric_is_kept() {
     let counter = ("m", pmid(1), "u32 counter");
     let expected = |left_out: &str, kept: &str| {
+        let (found, expected) =
+            if left_out == "b" { ("counter", "instant") } else { ("instant", "counter") };
         format!(
-            "{left_out}: metric m (70.1.1) has another semantics than in {kept}: make them two \
-             metrics first, with convert --rename and --pmid"
+            "{left_out}: metric m (70.1.1) has semantics {found}, but {expected} in {kept}: make \
+             them two metrics first, with convert --rename and --pmid"
         )
     };
     let left = vec![("m".to_owned(), pmid(1))];
@@ -330,7 +333,10 @@ fn a_name_of_values_that_are_left_out_is_no_name_of_the_others() {
     let b = Plan { name: "b", times: &[2000, 3000], ..plan() };
     let (left_out, names) = contradictions(&a, &b);
     assert_eq!(names, [("m".to_owned(), pmid(1))]);
-    assert!(left_out[0].starts_with("a: metric n (70.1.1) has another "), "{left_out:?}");
+    assert!(
+        left_out[0].starts_with("a: metric n (70.1.1) has semantics counter, but "),
+        "{left_out:?}"
+    );
 }
 
 #[test]

@@ -374,7 +374,10 @@ fn names_and_numbers_that_cannot_be_given_are_refused() {
     assert!(matches!(refused(all().rename("acm", "x")), Error::NoMetric { .. }));
     assert!(matches!(refused(all().renumber("acme", made.pmid)), Error::NoMetric { .. }));
     let taken = refused(all().renumber("acme.level", made.pmid));
-    assert_eq!(taken.to_string(), "PMID 70.1.2 of acme.level belongs to metric acme.made.count");
+    assert_eq!(
+        taken.to_string(),
+        "metric acme.level cannot get PMID 70.1.2, which metric acme.made.count has"
+    );
     let same = refused(all().rename("acme.level", "acme.made.count"));
     assert!(matches!(same, Error::NameTaken { .. }), "{same}");
     let branch = refused(all().rename("acme.level", "acme.made"));

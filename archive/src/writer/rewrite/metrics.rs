@@ -203,7 +203,7 @@ impl<'r> Draft<'r> {
             MetricClause::Value(replacement) => {
                 let is_text = old.value_type == ValueType::String;
                 if !is_text && matches!(selector, MetricSelector::Name(_)) {
-                    let problem = format!("values of type {} are no texts", old.value_type);
+                    let problem = format!("values of type {} are not text", old.value_type);
                     return Err(self.error(at, &problem).into());
                 }
                 if is_text {
@@ -294,7 +294,7 @@ impl<'r> Draft<'r> {
     fn change_type(&mut self, at: &'r RulePosition, new: ValueType) -> Result<(), RulesError> {
         let old = self.old.desc.value_type;
         if !old.is_numeric() {
-            let problem = format!("its type {old} is no number, and cannot become {new}");
+            let problem = format!("its type {old} is not numeric and cannot become {new}");
             return Err(self.error(at, &problem));
         }
         self.change(at, "type", |draft| &mut draft.value_type)?;

@@ -76,7 +76,8 @@ fn a_file_that_is_not_ready_is_refused_with_its_numbers() {
     fs::write(&path, bytes).unwrap();
     let report = inspect(&path).unwrap();
     assert_eq!(exit_code(&report), 65);
-    let refusal = format!("not ready: generations {} and 0", published.generation());
+    let refusal =
+        format!("not ready: generation 1 is {}, generation 2 is 0", published.generation());
     assert!(text_of(&report).contains(&refusal));
     assert_eq!(json_of(&report)["header"]["generations"][1], 0);
 }

@@ -98,7 +98,7 @@ fn a_help_text_that_is_too_long_is_refused_with_its_length() {
 #[test]
 fn attributes_that_exclude_each_other_are_refused() {
     refused("#[metric(flatten, name = \"a\")] a: A", "`flatten` is for a struct");
-    refused("#[metric(skip, units = u)] a: A", "`skip` is for a field that is no metric");
+    refused("#[metric(skip, units = u)] a: A", "`skip` is for a field that is not a metric");
     refused("#[metric(skip, flatten)] a: A", "`skip` is for a field");
 }
 

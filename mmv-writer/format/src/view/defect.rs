@@ -81,7 +81,7 @@ pub enum Problem {
     #[error("help text: {0}")]
     Help(Box<Problem>),
     /// A serial that does not fit an indom.
-    #[error("serial {found} is larger than {MAX_INDOMS}")]
+    #[error("serial {found}, expected at most {MAX_INDOMS}")]
     Serial {
         /// The serial in the entry.
         found: u32,
@@ -136,7 +136,7 @@ pub enum Problem {
         found: String,
     },
     /// An item number that does not fit a PMID.
-    #[error("item {found} is larger than {MAX_ITEM}")]
+    #[error("item {found}, expected at most {MAX_ITEM}")]
     Item {
         /// The item number in the entry.
         found: u32,

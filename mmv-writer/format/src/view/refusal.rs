@@ -44,7 +44,7 @@ pub enum Refusal {
         found: i32,
     },
     /// The generations are 0 or differ: the producer is still writing.
-    #[error("not ready: generations {generation1} and {generation2}")]
+    #[error("not ready: generation 1 is {generation1}, generation 2 is {generation2}")]
     NotReady {
         /// Generation 1 of the header.
         generation1: u64,
@@ -71,7 +71,7 @@ pub enum Refusal {
         generation2: u64,
     },
     /// The cluster does not fit a PMID.
-    #[error("cluster {found} is not within 0..={MAX_CLUSTER}")]
+    #[error("cluster {found}, expected 0 to {MAX_CLUSTER}")]
     Cluster {
         /// The number in the header.
         found: i32,
@@ -105,7 +105,7 @@ pub enum Refusal {
     /// A section that is not wholly between the table of contents and the end of
     /// the file.
     #[error(
-        "section {section}: {count} entries of {entry_bytes} bytes at {offset} are not within {start}..{file_len}"
+        "section {section}: {count} entries of {entry_bytes} bytes at {offset} are not within bytes {start} to {file_len}"
     )]
     SectionOutside {
         /// The kind of the section.

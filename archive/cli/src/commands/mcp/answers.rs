@@ -52,7 +52,7 @@ enum Query {
 /// Says why a request names no tool. What is wrong with the arguments of a tool is an answer.
 pub(super) fn call(archives: &Archives, params: &Map<String, Value>) -> Result<Value, String> {
     let Some(name) = params.get("name").and_then(Value::as_str) else {
-        return Err("params has no text name".to_owned());
+        return Err("params.name is missing or not a string".to_owned());
     };
     let Some(tool) = Tool::find(name) else {
         return Err(format!("no tool {}", Value::from(name)));

@@ -148,7 +148,7 @@ fn is_stateless(params: &Map<String, Value>) -> Result<bool, RpcError> {
 /// Answers the handshake with the version that is asked for, or the newest that has one.
 fn initialized(params: &Map<String, Value>) -> Result<Value, RpcError> {
     let Some(wanted) = params.get("protocolVersion").and_then(Value::as_str) else {
-        return Err(RpcError::invalid_params("params has no text protocolVersion"));
+        return Err(RpcError::invalid_params("params.protocolVersion is missing or not a string"));
     };
     let [newest, ..] = WITH_HANDSHAKE;
     let version = WITH_HANDSHAKE.into_iter().find(|known| *known == wanted).unwrap_or(newest);

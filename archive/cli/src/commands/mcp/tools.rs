@@ -420,7 +420,7 @@ impl Parameter {
         if value.is_null() || value.as_str().is_some_and(|name| names.contains(&name)) {
             return Ok(());
         }
-        Err(Failure::Usage(format!("{} is one of {}", self.name, names.join(", "))))
+        Err(Failure::Usage(format!("{} must be one of {}", self.name, names.join(", "))))
     }
 
     /// Returns the texts of a list; one text is a list of one.
@@ -435,17 +435,17 @@ impl Parameter {
     }
 
     fn refused(&self, text: &str) -> Failure {
-        Failure::Usage(format!("{} has no names of files: {}", self.name, shown(text)))
+        Failure::Usage(format!("{} does not accept file names: {}", self.name, shown(text)))
     }
 
     fn mistyped(&self) -> Failure {
         let kind = match self.kind {
-            Kind::Text | Kind::Archive => "a text",
-            Kind::Texts | Kind::Metrics => "a list of texts",
+            Kind::Text | Kind::Archive => "a string",
+            Kind::Texts | Kind::Metrics => "a list of strings",
             Kind::Count => "a number of 1 or more",
             Kind::Flag => "true or false",
         };
-        Failure::Usage(format!("{} is {kind}", self.name))
+        Failure::Usage(format!("{} must be {kind}", self.name))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Values as JSON.
 
+use std::fmt::{self, Display};
+
 use pcp_archive::raw::event::{EventArray, EventRecord};
 use pcp_archive::{ByteText, Metadata, Pmid, Timestamp, Value};
 use serde::{Serialize, Serializer};
@@ -85,6 +87,16 @@ impl Serialize for Json<'_> {
 /// the seconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rfc3339(pub(crate) Timestamp);
+
+/// As in the errors of the library: with the decimals that the time has.
+impl Display for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_nanosecond(self.0.as_nanos()) {
+            Ok(instant) => instant.fmt(f),
+            Err(_) => self.0.fmt(f),
+        }
+    }
+}
 
 impl Serialize for Rfc3339 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -226,7 +238,7 @@ mod tests {
     #[test]
     fn an_array_that_does_not_unpack_is_its_bytes_and_the_reason() {
         let expected = "{\"event\":\"00000002\",\
-            \"error\":\"timestamp: 8 bytes needed, 0 left\"}";
+            \"error\":\"timestamp: expected 8 bytes, found 0\"}";
         assert_eq!(json(Value::Event(&[0, 0, 0, 2])), expected);
     }
 }

@@ -765,7 +765,7 @@ fn semantics(operator: Operator, left: &Term, right: &Term) -> Result<Semantics,
     };
     if !is_allowed {
         let [left, right] = [is_left, is_right]
-            .map(|is_counter| if is_counter { "a counter" } else { "no counter" });
+            .map(|is_counter| if is_counter { "a counter" } else { "a plain value" });
         return Err(Problem::Semantics { operator: operator.sign(), left, right });
     }
     let is_counter = is_left || is_right;
@@ -780,7 +780,7 @@ fn units(operator: Operator, left: &Term, right: &Term) -> Result<CombinedUnits,
             _ => None,
         };
         if let Some(units) = factor.filter(|units| !units.is_plain_number()) {
-            let verb = if operator == Operator::Times { "times" } else { "over" };
+            let verb = if operator == Operator::Times { "multiply" } else { "divide" };
             return Err(Problem::CounterFactor(verb, units.to_string()));
         }
     }

@@ -175,16 +175,19 @@ fn missing_values_are_replaced_and_the_largest_kept() {
     ] {
         assert_eq!(evaluated(text, &now, &[]), expected, "{text}");
     }
-    let expected = "column 6: no + between units \"temperature (C)\" and \"byte\"";
+    let expected = "column 6: cannot use + between units \"temperature (C)\" and \"byte\"";
     assert_eq!(error("temp or used"), expected);
-    assert_eq!(error("ops or 0"), "column 5: a counter in or; write rate(NAME)");
-    assert_eq!(error("topk(1, ops)"), "column 1: a counter in topk; write rate(NAME)");
+    assert_eq!(error("ops or 0"), "column 5: or cannot be used with a counter; write rate(NAME)");
+    assert_eq!(
+        error("topk(1, ops)"),
+        "column 1: topk cannot be used with a counter; write rate(NAME)"
+    );
     assert_eq!(error("topk(1, n)"), "column 1: topk: these values have no instances");
     let expected = "column 3: the left side of or: these values have no instances";
     assert_eq!(error("n or x"), expected);
     assert_eq!(
         error("below(n, x)"),
-        "column 7: the first argument of below() is a number such as 100ms or 0.5"
+        "column 7: the first argument of below() must be a number such as 100ms or 0.5"
     );
 }
 
@@ -201,7 +204,7 @@ fn the_quotient_of_counters_is_that_of_their_growth() {
     assert_eq!(evaluated("bytes / bytes", &now, &before), [(0, 1.0)]);
     assert_eq!(evaluated("bytes / sum(ops)", &now, &before), [(0, 50.0)]);
     assert_eq!(evaluated("ops[a] / ops", &now, &before), [(1, 1.0)]);
-    assert!(error("rate(bytes / bytes)").contains("no / between a counter and a counter"));
+    assert!(error("rate(bytes / bytes)").contains("cannot use / between a counter and a counter"));
 }
 
 #[test]
@@ -248,7 +251,10 @@ fn comparisons_are_0_or_1_by_instance() {
         ("x > n || speed", vec![]),
     ] {
         if text.ends_with("speed") && text.starts_with('x') {
-            assert_eq!(error(text), "column 7: no || between units \"\" and \"byte / sec\"");
+            assert_eq!(
+                error(text),
+                "column 7: cannot use || between units \"\" and \"byte / sec\""
+            );
         } else {
             assert_eq!(evaluated(text, &now, &[]), expected, "{text}");
         }
@@ -478,19 +484,34 @@ fn results_have_the_metadata_that_pcp_gives_them() {
 fn errors_are_reported_with_their_column() {
     for (text, expected) in [
         ("x + absent", "column 5: no metric absent in the archive"),
-        ("ops * ops", "column 5: no * between a counter and a counter; rate(NAME) is no counter"),
-        ("ops + 1", "column 5: no + between a counter and no counter; rate(NAME) is no counter"),
-        ("1 / ops", "column 3: no / between no counter and a counter; rate(NAME) is no counter"),
-        ("ops / free", "column 5: a counter over something in Kbyte, not a plain number"),
-        ("x * ops", "column 3: a counter times something in count, not a plain number"),
-        ("used + x", "column 6: no + between units \"byte\" and \"count\""),
-        ("used + 1", "column 6: no + between units \"byte\" and \"\""),
+        (
+            "ops * ops",
+            "column 5: cannot use * between a counter and a counter; use rate(NAME) of a counter",
+        ),
+        (
+            "ops + 1",
+            "column 5: cannot use + between a counter and a plain value; use rate(NAME) of a counter",
+        ),
+        (
+            "1 / ops",
+            "column 3: cannot use / between a plain value and a counter; use rate(NAME) of a counter",
+        ),
+        (
+            "ops / free",
+            "column 5: cannot divide a counter by something in Kbyte; use a plain number, or rate(NAME)",
+        ),
+        (
+            "x * ops",
+            "column 3: cannot multiply a counter by something in count; use a plain number, or rate(NAME)",
+        ),
+        ("used + x", "column 6: cannot use + between units \"byte\" and \"count\""),
+        ("used + 1", "column 6: cannot use + between units \"byte\" and \"\""),
         ("1 + name", "column 5: string is not a number"),
         ("sum(name)", "column 5: string is not a number"),
         ("name ? 1 : 2", "column 1: string is not a number"),
         ("!name", "column 2: string is not a number"),
-        ("used > x", "column 6: no > between units \"byte\" and \"count\""),
-        ("x && n", "column 3: no && between units \"count\" and \"\""),
+        ("used > x", "column 6: cannot use > between units \"byte\" and \"count\""),
+        ("x && n", "column 3: cannot use && between units \"count\" and \"\""),
         (
             "n ? x : 1",
             "column 3: different semantics on the two sides of \":\": \"instant\" and \"discrete\"",
@@ -503,30 +524,36 @@ fn errors_are_reported_with_their_column() {
             "n ? used : free",
             "column 3: different units on the two sides of \":\": \"byte\" and \"Kbyte\"",
         ),
-        ("x ? 1 : 2", "column 3: the condition has instances, its alternatives have none"),
+        ("x ? 1 : 2", "column 3: the condition has instances, but its alternatives have none"),
         (
             "other ? x : y",
             "column 7: different instance domains on the two sides of ?:: 70.1 and 70.2",
         ),
-        ("mkconst(0.5, type=32)", "column 1: the constant cannot have the type 32-bit int"),
+        (
+            "mkconst(0.5, type=32)",
+            "column 1: a constant with this value cannot have type 32-bit int",
+        ),
         (
             "mkconst(0.5, meta=x, type=u64)",
-            "column 1: the constant cannot have the type 64-bit unsigned int",
+            "column 1: a constant with this value cannot have type 64-bit unsigned int",
         ),
-        ("mkconst(1, meta=name)", "column 1: the constant cannot have the type string"),
-        ("mkconst(0.5, meta=name)", "column 1: the constant cannot have the type string"),
+        ("mkconst(1, meta=name)", "column 1: a constant with this value cannot have type string"),
+        ("mkconst(0.5, meta=name)", "column 1: a constant with this value cannot have type string"),
         ("mkconst(1, meta=absent)", "column 1: no metric absent in the archive"),
-        ("rate(speed)", "column 1: no rate of units \"byte / sec\""),
+        ("rate(speed)", "column 1: rate() cannot be used with units \"byte / sec\""),
         ("rate(delta(x))", "column 6: delta() cannot be used within rate() or delta()"),
         ("rescale(x, \"Mbyte\")", "column 1: \"count\" cannot be converted to \"Mbyte\""),
         (
             "rate(x[5m])",
-            "column 7: 5m is no instance; a rate is over the interval between samples: write \
+            "column 7: 5m is not an instance; a rate covers the interval between samples: write \
              rate(NAME), and take a sample every 5m",
         ),
-        ("p99(x)", "column 1: x is no histogram, which a quantile or below() needs"),
+        ("p99(x)", "column 1: x is not a histogram, which a quantile or below() needs"),
         ("free[a]", "column 5: [a]: these values have no instances"),
-        ("temp * temp", "column 6: no * between units \"temperature (C)\" and \"temperature (C)\""),
+        (
+            "temp * temp",
+            "column 6: cannot use * between units \"temperature (C)\" and \"temperature (C)\"",
+        ),
     ] {
         assert_eq!(error(text), expected, "{text}");
     }

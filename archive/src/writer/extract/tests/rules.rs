@@ -226,7 +226,7 @@ fn contradictions_are_errors_that_name_both_sides() {
     for (rules, expected) in [
         (
             "metric shop.level { pmid -> 70.1.2 }",
-            "PMID 70.1.2 of shop.level belongs to metric shop.sold",
+            "metric shop.level cannot get PMID 70.1.2, which metric shop.sold has",
         ),
         (
             "metric shop.level { sem -> counter }\nmetric 70.1.1 { sem -> discrete }",
@@ -245,12 +245,12 @@ fn contradictions_are_errors_that_name_both_sides() {
         ),
         (
             "metric shop.state { type -> U64 }",
-            "rules:1:21: metric shop.state: its type string is no number, and cannot become \
+            "rules:1:21: metric shop.state: its type string is not numeric and cannot become \
              64-bit unsigned int",
         ),
         (
             "metric shop.level { value /a/ -> \"b\" }",
-            "rules:1:21: metric shop.level: values of type 32-bit int are no texts",
+            "rules:1:21: metric shop.level: values of type 32-bit int are not text",
         ),
         (
             "metric shop.level { indom -> 70.9 }",
