@@ -26,6 +26,7 @@
 //! | `flight_recorder` | archives of the last minutes in the runtime directory; `capture` |
 //! | `self_monitoring` | the archive has the agent's own events and metrics |
 //! | `status_command` | `mmv-agent status` reports the state of a running agent |
+//! | `containers` | programs in containers are found, and labelled with container and pod |
 //! | `user_directories` | without privileges, programs, agent and commands find the same directories |
 //! | `record_command` | `mmv-agent record` logs a command while it runs |
 //! | `pmproxy_discovery` | pmproxy finds the agent's archives and follows them |
@@ -73,6 +74,7 @@ mod changing_programs;
 mod cluster_conflicts;
 mod compliance;
 mod configuration;
+mod containers;
 mod contradictory_types;
 mod convert_rules;
 mod crash_repair;

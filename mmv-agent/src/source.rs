@@ -23,7 +23,7 @@ pub(crate) use values::Values;
 
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -249,6 +249,8 @@ pub(crate) struct OpenLimits<'a> {
     /// Decides whether a file with these contents may be mapped; the other arguments are the bytes
     /// to be mapped, and the bytes of memory that reading it took.
     pub allow: &'a dyn Fn(&Contents, u64, u64) -> Result<(), RejectReason>,
+    /// Finds the running process of a file by the number in its header.
+    pub find_process: &'a dyn Fn(i32, &Metadata) -> Option<Process>,
     /// Read also a file whose process has ended.
     pub reads_ended: bool,
     /// Cost of reading the metadata, also if the file was rejected.
@@ -427,9 +429,9 @@ impl Source {
         let process = match header.pid {
             pid if pid != 0 && header.flags.contains(Flags::PROCESS) => {
                 // A file that has grown and whose process has ended since has last values.
-                Some(match known.filter(|known| known.pid == pid) {
+                Some(match known.filter(|known| known.number == pid) {
                     Some(known) => known,
-                    None => Arc::new(match Process::find(pid) {
+                    None => Arc::new(match (open_limits.find_process)(pid, &metadata) {
                         Some(process) => process,
                         None if open_limits.reads_ended && !may_be_elsewhere(pid) => {
                             Process::ended(pid)

@@ -1,9 +1,9 @@
 //! Tells whether the process that feeds an MMV file is alive.
 //!
 //! A file has the pid of its process in that process's own PID namespace. To an agent outside a
-//! container such a pid belongs to no process, and the file is not harvested, or by chance to
-//! another one. So a missing pid does not prove that the process has ended: see
-//! [`may_be_elsewhere`].
+//! container such a pid belongs to no process, or by chance to another one. A process that holds
+//! the lock of its file is found all the same, by the [`LockTable`](super::LockTable). Others are
+//! not, so a missing pid does not prove that the process has ended: see [`may_be_elsewhere`].
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -19,6 +19,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 #[derive(Debug)]
 pub(crate) struct Process {
     pub pid: i32,
+    /// Number in the header of its file: that of its own PID namespace.
+    pub number: i32,
     /// Start time in clock ticks since boot.
     pub started: u64,
     pidfd: Option<OwnedFd>,
@@ -36,14 +38,14 @@ impl Process {
             // Not this process's leader, forbidden, or an old system.
             Err(_) => None,
         };
-        let process = Self { pid, started: stat(pid)?.started, pidfd };
+        let process = Self { pid, number: pid, started: stat(pid)?.started, pidfd };
         process.is_alive().then_some(process)
     }
 
     /// Describes a process that has ended.
     pub(crate) fn ended(pid: i32) -> Self {
         // No process that could get the number has this start time.
-        Self { pid, started: 0, pidfd: None }
+        Self { pid, number: pid, started: 0, pidfd: None }
     }
 
     /// Returns true if the process still runs.
@@ -83,6 +85,12 @@ pub(crate) fn may_be_elsewhere(pid: i32) -> bool {
                 .is_none_or(|errno| !matches!(errno, Errno::NOENT | Errno::SRCH)),
         }
     })
+}
+
+/// Returns the number that a process has for itself.
+pub(super) fn number_in_innermost_namespace(pid: i32) -> Option<i32> {
+    let status = fs::read(format!("/proc/{pid}/status")).ok()?;
+    Some(numbers_elsewhere(&status).last().copied().unwrap_or(pid))
 }
 
 /// Returns the pids that a process has in namespaces below ours, from `/proc/<pid>/status`

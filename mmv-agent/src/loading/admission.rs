@@ -6,9 +6,10 @@
 //! Invariant: all files together stay within the limits on files, descriptors, values, metadata
 //! and address space. Rereading one file's metadata takes at most a tenth of a processor.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use rustix::process::{self, getrlimit};
 use super::loaded_source::LoadedSource;
 use super::reporter::{FLAWS_LOGGED, Reporter, warn_left_out};
 use crate::config::{Limits, OwnersLimits, ReloadableSettings};
-use crate::discovery::{FileId, Producer, descriptor_budget};
+use crate::discovery::{ControlGroup, FileId, LockTable, Producer, descriptor_budget};
 use crate::housekeeping::{FileProducer, LoaderState};
 use crate::limits::{Amounts, Headroom, ROOT, Resource, ResourceQuotas, TokenBucket, Usage};
 use crate::metadata::{
@@ -102,7 +103,7 @@ pub(crate) fn has_memory_for(values: u64, metadata: u64) -> bool {
 /// Returns the process that a file's header names, if any.
 fn producer(source: &Source) -> Option<Producer> {
     let process = source.process()?;
-    let pid = process.pid;
+    let pid = process.number;
     let started = process.started;
     Some(Producer { pid, generation: source.generation, started, ended: false })
 }
@@ -152,6 +153,7 @@ pub(crate) struct Admission {
     limits: Limits,
     /// Read also files whose processes have ended, once.
     pub(super) reads_ended: bool,
+    locks: RefCell<LockTable>,
     /// Free address space when the first file was opened.
     address_space: Option<u64>,
     /// Limit on the descriptors of all sources.
@@ -186,6 +188,7 @@ impl Admission {
             agent: geteuid().as_raw(),
             limits,
             reads_ended: false,
+            locks: RefCell::default(),
             address_space: None,
             quotas: ResourceQuotas::default(),
             owners: OwnersLimits::default(),
@@ -384,7 +387,11 @@ impl Admission {
         let limits = view::Limits { bytes: metadata_bytes.min(left), ..view::Limits::default() };
         let reads_ended = self.reads_ended;
         let cost = view::Cost::default();
-        let mut open_limits = OpenLimits { limits, allow: &allow, reads_ended, cost };
+        let locks = &self.locks;
+        let find_process =
+            |number: i32, file: &Metadata| locks.borrow_mut().find_process(number, file);
+        let mut open_limits =
+            OpenLimits { limits, allow: &allow, find_process: &find_process, reads_ended, cost };
         let began = Instant::now();
         let result = read(&mut open_limits);
         // A refused file is charged the same.
@@ -437,7 +444,12 @@ impl Admission {
         let prefixed = !contents.header.flags.contains(Flags::NO_PREFIX);
         reporter.events.set_cluster(name, placement.cluster, prefixed);
         self.producers.extend(producer(&source).map(|process| (source.id, process)));
-        let translation = translate(contents, &claim.items, &placement);
+        let mut translation = translate(contents, &claim.items, &placement);
+        if let Some(process) = source.process() {
+            for (name, value) in ControlGroup::of_process(process, source.owner).labels() {
+                translation.add_label(name, value);
+            }
+        }
         let left_out = contents.skipped.len() + contents.unlisted + misnamed.len();
         let was_left_out = known.map_or(0, |known| known.left_out);
         let mut reason = None;

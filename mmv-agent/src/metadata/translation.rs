@@ -71,6 +71,18 @@ pub(crate) struct Translation {
 }
 
 impl Translation {
+    /// Adds a label of the whole file. A label of this name that the file has stays.
+    pub(crate) fn add_label(&mut self, name: &str, value: &str) {
+        let cluster = self.cluster;
+        self.labels.push(LoggedLabel {
+            target: LabelTarget::Cluster { domain: DOMAIN, cluster },
+            instance: None,
+            name: name.to_owned(),
+            json_value: serde_json::Value::from(value).to_string(),
+            optional: true,
+        });
+    }
+
     /// Returns the number of metrics that can be logged.
     pub(crate) fn logged_metrics(&self) -> usize {
         self.metrics.iter().flatten().count()

@@ -17,8 +17,13 @@ use crate::moment::Moment;
 
 fn open(path: &Path) -> Source {
     let limits = Limits::default();
-    let mut open_limits =
-        OpenLimits { limits, allow: &|_, _, _| Ok(()), reads_ended: false, cost: Cost::default() };
+    let mut open_limits = OpenLimits {
+        limits,
+        allow: &|_, _, _| Ok(()),
+        find_process: &|number, _| Process::find(number),
+        reads_ended: false,
+        cost: Cost::default(),
+    };
     Source::open(path, &mut open_limits).expect("a file").0
 }
 
