@@ -196,5 +196,5 @@ fn errors_of_rules_name_file_line_and_column() {
     fs::write(&rules, b"metric a.\xff {}").unwrap();
     let result = convert(archive.base(), &[&rules], &new, Version::V3);
     let errors = String::from_utf8_lossy(&result.stderr);
-    assert!(errors.contains("byte 9 is not UTF-8"), "{errors}");
+    assert!(errors.contains("rules: byte 9 is not valid UTF-8"), "{errors}");
 }
