@@ -180,7 +180,7 @@ fn ordinary_user(home: &Path, builds: Builds) -> Command {
         let name = name.to_string_lossy();
         PASSED_ON.iter().any(|prefix| name.starts_with(prefix))
             // Set by `cargo test` for its tests.
-            && !["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_TARGET_"]
+            && !["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_TARGET_", "CARGO_PROFILE_"]
                 .iter()
                 .any(|prefix| name.starts_with(prefix))
     };

@@ -252,8 +252,6 @@ fn assert_walk(source: Source<'_>, list: &[Listed], walk: &[Move]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-
     /// forall archives, with and without an index, and all walks through them:
     /// every record is the one that the list has there
     #[test]

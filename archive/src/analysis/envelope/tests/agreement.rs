@@ -83,8 +83,6 @@ fn reported(archive: &Archive, span: &RangeInclusive<Timestamp>, back: Duration)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
     /// forall archives of a program that changes and spans of it: each engine finds the growth that
     /// is known, and those that find a mean rate over whole lines find the same. In a span that
     /// begins between records, also in the first stretch of a run or instance, report and plot find

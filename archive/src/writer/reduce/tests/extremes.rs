@@ -89,8 +89,6 @@ fn extreme_alone_is_reduced_to_itself() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-
     /// forall gauges with instances and marks, intervals and reads: minimum and maximum are those of
     /// the original, also of an archive that is reduced again.
     #[test]

@@ -80,8 +80,6 @@ pub(in crate::writer::reduce) fn assert_alike(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
     #[test]
     fn growth_over_any_span_on_the_grid_is_that_of_the_original(
         changes in vec((0..Change::KINDS).prop_map(Change::numbered), 1..40),
@@ -190,8 +188,6 @@ pub(in crate::writer::reduce) fn quantiles<'a>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
     #[test]
     fn quantiles_over_any_span_on_the_grid_are_the_originals(
         seconds in vec(second(), 8..60),
