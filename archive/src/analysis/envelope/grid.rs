@@ -56,7 +56,7 @@ impl Grid {
     /// use pcp_archive::Timestamp;
     /// use pcp_archive::envelope::Grid;
     ///
-    /// let at = |second| Timestamp::from_nanos(second * 1_000_000_000);
+    /// let at = |second: i128| Timestamp::from_nanos(second * 1_000_000_000);
     /// let grid = Grid::new(at(0)..=at(60), 6);
     /// let part = grid.part(2..4).unwrap();
     /// assert_eq!(*part.window().start(), at(20));
