@@ -38,7 +38,7 @@ const MAX_SERIES: usize = 1 << 15;
 const MIN_MOVEMENT: f64 = 0.2;
 /// The movement from which a metric comes before the others of its program: of a value that is three
 /// times as high as usual.
-const FAR: f64 = 0.5;
+const LEADING_MOVEMENT: f64 = 0.5;
 /// The fewest values from which a usual level is derived.
 const MIN_VALUES: usize = 8;
 /// Observations per column from which a single column is not treated as an isolated peak.
@@ -175,7 +175,8 @@ pub(crate) fn moved_series(
     let mut programs: Vec<(String, f64)> = movements.programs.into_iter().collect();
     programs.sort_by(|(_, one), (_, other)| other.total_cmp(one));
     let programs = programs.into_iter().map(|(name, _)| name).collect();
-    let far = movements.metrics.into_iter().filter(|one| !one.is_level && one.size >= FAR);
+    let far =
+        movements.metrics.into_iter().filter(|one| !one.is_level && one.size >= LEADING_MOVEMENT);
     MovedSeries { programs, metrics: far.map(|one| one.name).collect() }
 }
 

@@ -198,7 +198,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             AgentCommand::Completions { shell } => completions_command(shell),
         },
         Err(error) => {
-            // Help and version go to stdout and are not an error. Failing output cannot be reported.
+            // Help and version go to stdout and are not errors. Failing output cannot be reported.
             let text = error.to_string();
             let _ = match printable::lines(text.as_bytes()) {
                 // With colors, on a terminal.
