@@ -47,7 +47,7 @@ fn program_in_a_pid_namespace_is_logged_until_it_ends() {
     if !is_possible.is_ok_and(|status| status.success()) {
         return skip("no PID namespace of one's own");
     }
-    // The program has the number 1 there, which on the host is that of another process.
+    // The program is PID 1 there, which on the host is another process.
     let directory = scratch.mmv_dir();
     let directory = directory.to_str().expect("a UTF-8 path");
     let mut program = in_namespace(&binaries::example("web"), &[directory, "600"]);

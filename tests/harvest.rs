@@ -13,7 +13,7 @@ use crate::harness::archive_facts;
 use crate::harness::oracle::Oracle;
 use crate::harness::pminfo::{self, Metric};
 
-/// Labels that our agent gives programs, by where these tests run, and that pmdammv has not.
+/// Labels that our agent adds, depending on where these tests run; pmdammv has none of them.
 const LABELS_OF_CONTROL_GROUPS: [&str; 3] = ["unit", "container", "pod"];
 
 /// Returns the output of pminfo about the metrics in an archive.

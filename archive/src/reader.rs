@@ -303,7 +303,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Ends reading once a flag is set: all readers of records then fail with [`Error::Io`] of the
+    /// Stops reading once a flag is set: all readers of records then fail with [`Error::Io`] of the
     /// kind [`ErrorKind::Interrupted`].
     pub fn cancel_reading_by(&mut self, flag: &Arc<AtomicBool>) {
         self.is_cancelled = Arc::clone(flag);

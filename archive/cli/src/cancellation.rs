@@ -1,7 +1,7 @@
-//! Ends the reading of a command whose answer nobody wants any more.
+//! Stops a command from reading further once its answer is no longer needed.
 //!
-//! A command opens its archives on one thread and reads them on several. The flag of the thread that
-//! opens them is [handed](ArchiveSet::cancel_reading_by) to the archives.
+//! A command opens its archives on one thread and reads them on several, so the flag belongs to the
+//! thread that opens them, and is [passed](ArchiveSet::cancel_reading_by) to the archives.
 //!
 //! [`ArchiveSet::cancel_reading_by`]: pcp_archive::ArchiveSet::cancel_reading_by
 
@@ -9,14 +9,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Is set once the command is to end.
+/// Set to stop the command.
 pub(crate) type CancelFlag = Arc<AtomicBool>;
 
 thread_local! {
     static CURRENT: RefCell<CancelFlag> = RefCell::default();
 }
 
-/// Runs a command on this thread that ends once a flag is set.
+/// Runs a command on this thread; it stops once the flag is set.
 pub(crate) fn with_flag<T>(flag: CancelFlag, command: impl FnOnce() -> T) -> T {
     let before = CURRENT.replace(flag);
     let done = command();

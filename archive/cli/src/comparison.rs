@@ -80,7 +80,7 @@ pub(crate) enum Statistic {
     Mean,
     /// A quantile of the values a histogram counted.
     Quantile(f64),
-    /// The fraction of the values a histogram counted that are not less than a limit.
+    /// Fraction of the values of a histogram that are at or above a limit.
     ShareAbove { limit: f64, units: Units },
 }
 

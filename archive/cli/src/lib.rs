@@ -12,7 +12,7 @@
 //! | `time` | times, windows and time zones on the command line and as text |
 //! | `selection` | metrics and instances by name; warnings about missing ones |
 //! | `completions` | completion scripts of shells |
-//! | `cancellation` | ends the reading of a command whose answer nobody wants |
+//! | `cancellation` | stops a command whose answer is no longer needed |
 //! | `columns` | the columns of a report: one for each metric and instance |
 //! | `comparison` | what differs between runs, and how certain that is |
 //! | `explanation` | what changed in a window, when, and what moved together |

@@ -30,16 +30,16 @@ use crate::explanation::fill_before_appearance;
 use crate::groups::max_series;
 use crate::order::{MovedSeries, branch, is_error, is_unnamed_machinery};
 
-/// The most columns of all series together, about 100 bytes each.
+/// Limit on the columns of all series together, about 100 bytes each.
 const MAX_CELLS: usize = 1 << 19;
-/// With more series than this, no movements are computed.
+/// Limit on the series; with more of them no movements are computed.
 const MAX_SERIES: usize = 1 << 15;
-/// The least movement: of a value that is half as high again as usual.
+/// Smallest movement that counts: that of a value half as high again as usual.
 const MIN_MOVEMENT: f64 = 0.2;
-/// The movement from which a metric comes before the others of its program: of a value that is three
+/// Movement from which a metric is listed before the others of its program: that of a value three
 /// times as high as usual.
 const LEADING_MOVEMENT: f64 = 0.5;
-/// The fewest values from which a usual level is derived.
+/// Minimum number of values from which a usual level is derived.
 const MIN_VALUES: usize = 8;
 /// Observations per column from which a single column is not treated as an isolated peak.
 const MIN_OBSERVATIONS: usize = 3;
@@ -53,20 +53,20 @@ pub(crate) const CONTEXT: Duration = Duration::from_secs(86_400);
 /// Limits on what is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MovementLimits {
-    /// The most columns that a window is divided into.
+    /// Limit on the columns of a window.
     columns: usize,
-    /// The most bytes of records: of more, those of the last part of the window.
+    /// Limit on the bytes of records; of a larger window only the last part is read.
     bytes: u64,
 }
 
 impl MovementLimits {
-    /// Of a page, which reads them once.
+    /// Limits for a page, which reads a window once.
     pub(crate) const PAGE: Self = Self { columns: 1024, bytes: 128 << 20 };
-    /// Of a table or a picture, which should not take longer for its order.
+    /// Limits for a table or picture, whose order should not cost noticeable time.
     pub(crate) const TABLE: Self = Self { columns: 256, bytes: 16 << 20 };
 }
 
-/// What moves in a window. What does not move has no entry.
+/// The movements in a window, without those of size 0.
 #[derive(Debug, Default)]
 pub(crate) struct Movements {
     pub(crate) metrics: Vec<Movement>,
@@ -85,7 +85,7 @@ pub(crate) struct Movement {
 }
 
 impl Movements {
-    /// Reads what moves from one time to another, of the programs of a selection.
+    /// Reads the movements of the programs of a selection in a window.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Movements {
         found
     }
 
-    /// Adds a movement, unless it is too small, also to those of its program.
+    /// Adds a movement to the list and to its program, unless it is too small.
     fn add(
         &mut self,
         name: &str,
@@ -156,8 +156,8 @@ impl Movements {
     }
 }
 
-/// Returns what moves of some metrics; nothing if there is one program alone, or the records cannot be
-/// read, which whoever shows their values says.
+/// Returns the movements of some metrics; none if there is only one program, or if the records cannot
+/// be read, which is reported when their values are shown.
 pub(crate) fn moved_series(
     source: Source<'_>,
     metrics: &[SelectedMetric],
@@ -180,7 +180,7 @@ pub(crate) fn moved_series(
     MovedSeries { programs, metrics: far.map(|one| one.name).collect() }
 }
 
-/// What a metric says of its program.
+/// The kind of a metric, by what it tells about its program.
 #[derive(Debug, Clone, Copy)]
 enum Signal {
     Latency,
@@ -217,7 +217,7 @@ impl ProgramSignals {
     }
 }
 
-/// Returns a window, or as much of its end as may be read.
+/// Returns the window, or the part at its end that is within the limit.
 fn last_part(
     source: Source<'_>,
     start: Timestamp,
@@ -231,7 +231,7 @@ fn last_part(
         if bytes <= max_bytes {
             break;
         }
-        // As if all records had one length; where they have not, less and less.
+        // Assumes records of equal length; otherwise the window is shortened repeatedly.
         let nanos = end.nanos_since(start);
         let part = nanos.saturating_mul(max_bytes.into()) / i128::from(bytes);
         start = Timestamp::from_nanos(end.as_nanos() - part.min(nanos - 1 - nanos / 16));

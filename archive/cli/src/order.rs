@@ -37,7 +37,7 @@ const ERROR_WORDS: [&str; 2] = ["error", "fail"];
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MetricRank {
     origin: Origin,
-    /// The place among the programs that moved; of others the number of these.
+    /// Position among the programs that moved; for the others, the number of those.
     program: usize,
     branch: NaturalName,
     is_usual: bool,
@@ -164,10 +164,10 @@ pub(crate) fn is_unnamed_machinery(name: &str, asked: &[String]) -> bool {
     !selecting.any(|selector| ["agent", PMCD].iter().any(|word| selector.name().contains(word)))
 }
 
-/// What comes before the rest, since it moved.
+/// Programs and metrics listed first because they moved.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MovedSeries {
-    /// The one that moved most first.
+    /// In descending order of their movement.
     pub(crate) programs: Vec<String>,
     /// Names of histograms and of counters.
     pub(crate) metrics: HashSet<String>,

@@ -1,7 +1,7 @@
-//! The columns that a screen shows first where it has no room for all.
+//! Chooses the columns that are shown first where a screen has no room for all.
 //!
-//! In: columns in the order of their ranks, each with the name of its metric, or of the histogram
-//! that it is a number of.
+//! In: columns by rank, each with the name of its metric or histogram. Out: the same columns in the
+//! order in which a screen shows them.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -32,8 +32,8 @@ fn place_in_histogram(column: &Column, name: &str) -> usize {
     }
 }
 
-/// Puts the first metric of each program before the second of any, and behind all of them the numbers
-/// of histograms other than rate and p99.
+/// Moves the first metric of each program before the second metric of any program, and numbers of
+/// histograms other than rate and p99 to the end.
 pub(crate) fn put_first_numbers_first<C: AsRef<Column>>(columns: &mut Vec<NamedColumn<C>>) {
     let mut seen: HashMap<String, Vec<String>> = HashMap::new();
     let mut keyed = Vec::new();

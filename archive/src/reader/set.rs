@@ -83,7 +83,7 @@ impl ArchiveSet {
         })
     }
 
-    /// Ends reading once a flag is set, as [`Archive::cancel_reading_by`].
+    /// Stops reading once a flag is set, as [`Archive::cancel_reading_by`] does.
     pub fn cancel_reading_by(&mut self, flag: &Arc<AtomicBool>) {
         self.archives.iter_mut().for_each(|archive| archive.cancel_reading_by(flag));
     }

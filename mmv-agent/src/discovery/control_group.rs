@@ -1,8 +1,8 @@
-//! The systemd unit, container and pod of a process, by the path of its control group.
+//! Finds the systemd unit, container and pod of a process by the path of its control group.
 //!
 //! Input: `/proc/PID/cgroup` (`cgroups(7)`), a line `ID:CONTROLLERS:PATH` for each hierarchy.
-//! Output: labels of the program's file. Names of containers and pods are not in the path, but
-//! their identifiers are, which `crictl`, `docker` and `kubectl` print.
+//! Output: labels of the program's file. The path contains no names of containers and pods, but their
+//! identifiers, which `crictl`, `docker` and `kubectl` print.
 //!
 //! | part of the path | from |
 //! |---|---|
@@ -15,14 +15,14 @@ use std::os::unix::fs::MetadataExt as _;
 
 use super::Process;
 
-/// Limit on bytes of `/proc/PID/cgroup` that are parsed; 13 hierarchies with paths of 255 bytes
-/// have less.
+/// Limit on the size of `/proc/PID/cgroup`. A dozen hierarchies with paths of 255 bytes stay below
+/// it.
 const MAX_BYTES: usize = 16 << 10;
 
-/// Digits of the identifier of a container.
+/// Length of a container identifier in hexadecimal digits.
 const CONTAINER_DIGITS: usize = 64;
 
-/// What the path of a control group says about a process.
+/// Unit, container and pod of a process, as far as the path of its control group names them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ControlGroup {
     unit: Option<String>,
@@ -31,8 +31,8 @@ pub(crate) struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// Reads the control group of a process of `owner`. It has nothing if the process belongs to
-    /// another user, whom a file may name as its own, has ended, or hides its control group.
+    /// Reads the control group of a process of `owner`. The result is empty if the process has ended,
+    /// hides its control group, or runs as another user: a file can name any process.
     pub(crate) fn of_process(process: &Process, owner: u32) -> Self {
         let directory = format!("/proc/{}", process.pid);
         let belongs_to_owner = fs::metadata(&directory).is_ok_and(|found| found.uid() == owner);
@@ -42,7 +42,7 @@ impl ControlGroup {
         let Ok(lines) = fs::read_to_string(format!("{directory}/cgroup")) else {
             return Self::default();
         };
-        // Else the number may have been that of another process meanwhile.
+        // After its end another process may have got the PID.
         if !process.is_alive() || lines.len() > MAX_BYTES {
             return Self::default();
         }
@@ -66,7 +66,7 @@ impl ControlGroup {
         for component in path.split('/') {
             if let Some(container) = container(component) {
                 group.container = Some(container.to_owned());
-                // The service is that of the container's runtime.
+                // A service further up is the container runtime.
                 group.unit = None;
             } else if component.ends_with(".service") {
                 group.unit = Some(component.to_owned());
@@ -88,17 +88,17 @@ impl ControlGroup {
 
 /// Returns the identifier of the container that a component of a path names, if any.
 fn container(component: &str) -> Option<&str> {
-    // containerd names groups SLICE:RUNTIME:ID where it is not told that systemd makes them.
+    // containerd without the systemd driver names groups SLICE:RUNTIME:ID.
     let name = component.rsplit(':').next()?;
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let id = name.rsplit('-').next()?;
-    // The monitor of a container, which is outside of it.
+    // A monitor runs outside of the container whose identifier it has.
     let is_monitor = name.contains("conmon-");
     (!is_monitor && id.len() == CONTAINER_DIGITS && is_hexadecimal(id)).then_some(id)
 }
 
-/// Returns the UID of the pod that a component of a path names, if any. A UID has its usual
-/// dashes, also where systemd needs underscores; that of a static pod is a hash without any.
+/// Returns the UID of the pod that a component of a path names, if any. Underscores, which systemd
+/// needs, become dashes again; the UID of a static pod is a hash without dashes.
 fn pod(component: &str) -> Option<String> {
     let slice = component.split(':').next()?;
     let name = slice.strip_suffix(".slice").unwrap_or(slice);

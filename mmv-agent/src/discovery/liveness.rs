@@ -1,9 +1,9 @@
 //! Tells whether the process that feeds an MMV file is alive.
 //!
 //! A file has the pid of its process in that process's own PID namespace. To an agent outside a
-//! container such a pid belongs to no process, or by chance to another one. A process that holds
-//! the lock of its file is found all the same, by the [`LockTable`](super::LockTable). Others are
-//! not, so a missing pid does not prove that the process has ended: see [`may_be_elsewhere`].
+//! container such a pid belongs to no process, or by chance to another one. The
+//! [`LockTable`](super::LockTable) still finds a process that holds the lock of its file, but no
+//! others, so a missing pid does not prove that the process has ended: see [`may_be_elsewhere`].
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 #[derive(Debug)]
 pub(crate) struct Process {
     pub pid: i32,
-    /// Number in the header of its file: that of its own PID namespace.
+    /// PID in the header of its file, which is valid in its own PID namespace.
     pub number: i32,
     /// Start time in clock ticks since boot.
     pub started: u64,
@@ -87,7 +87,7 @@ pub(crate) fn may_be_elsewhere(pid: i32) -> bool {
     })
 }
 
-/// Returns the number that a process has for itself.
+/// Returns the PID of a process in its own PID namespace.
 pub(super) fn number_in_innermost_namespace(pid: i32) -> Option<i32> {
     let status = fs::read(format!("/proc/{pid}/status")).ok()?;
     Some(numbers_elsewhere(&status).last().copied().unwrap_or(pid))

@@ -1,9 +1,9 @@
-//! The process of a file, by the lock that it holds.
+//! Finds the process of a file by the lock that it holds.
 //!
-//! The process number in a header is that of the process's own PID namespace: in a container it
-//! belongs to no process of the host, or to another one. A registry of our writer holds a lock
-//! (`flock(2)`) on its file as long as its process lives, and `/proc/locks` (`proc_locks(5)`) has
-//! the number of that process in the namespace of the reader.
+//! The PID in a header is valid in the process's own PID namespace. For a program in a container no
+//! process of the host has that PID, or an unrelated one. mmv-writer holds a lock (`flock(2)`) on
+//! its file until its process ends, and `/proc/locks` (`proc_locks(5)`) lists the PID of the holder in
+//! the namespace of the reader.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -15,14 +15,14 @@ use nix::sys::stat::makedev;
 use super::liveness::{Process, number_in_innermost_namespace};
 use crate::limits::ROOT;
 
-/// Time for which the locks of the system are not read again where a file is among them. While an
-/// agent starts it opens thousands of files.
+/// Time for which a known lock is not looked up again. An agent that starts may open thousands of
+/// files, and each lookup reads all locks of the system.
 const KEEP: Duration = Duration::from_millis(100);
 
 /// Device and inode of a file.
 type FileKey = (u64, u64);
 
-/// The locks of the system as they were read last.
+/// The locks of the system when they were last read.
 #[derive(Debug, Default)]
 pub(crate) struct LockTable {
     holders: HashMap<FileKey, i32>,
@@ -30,9 +30,9 @@ pub(crate) struct LockTable {
 }
 
 impl LockTable {
-    /// Finds the process with this number in the header of a file. Locks are asked if the number
-    /// is not that of a process of the file's owner, and if the owner is root: most small numbers,
-    /// which processes in containers have, are those of root's processes on the host.
+    /// Finds the process of a file by the PID in its header. Locks are consulted if no process of the
+    /// file's owner has that PID, and always for files of root: PIDs in containers are small, and
+    /// most small PIDs of the host are those of root's processes.
     pub(crate) fn find_process(&mut self, number: i32, file: &Metadata) -> Option<Process> {
         let owner = file.uid();
         let named = Process::find(number);
@@ -43,8 +43,8 @@ impl LockTable {
         self.holder(number, file).or(named)
     }
 
-    /// Returns the process that holds the lock of a file, if it has this number for itself and
-    /// belongs to the owner of the file or to root: anyone who may read a file can lock it.
+    /// Returns the process that holds the lock of a file, if it has this PID in its own namespace and
+    /// runs as the owner of the file or as root: anyone who can read a file can lock it.
     fn holder(&mut self, number: i32, file: &Metadata) -> Option<Process> {
         let key = (file.dev(), file.ino());
         let is_recent = self.read_at.is_some_and(|read_at| read_at.elapsed() < KEEP);
@@ -65,8 +65,8 @@ impl LockTable {
     }
 }
 
-/// Returns the file and the process of a lock that `flock(2)` gave. Those that wait for a lock have
-/// an arrow before its kind.
+/// Returns the file and the holder of an `flock(2)` lock. Lines of waiting processes have an arrow
+/// in front of the kind.
 fn parse_line(line: &str) -> Option<(FileKey, i32)> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     if fields.next() != Some("FLOCK") {
@@ -94,8 +94,8 @@ mod tests {
 
     use super::*;
 
-    /// A process that holds the lock of a file, in a PID namespace of its own in which it has the
-    /// number 1, or in this one; `None` if the system permits no namespaces.
+    /// Starts a process that holds the lock of a file, in this PID namespace or as PID 1 of its own;
+    /// `None` if namespaces are not permitted.
     fn lock_holder(file: &NamedTempFile, in_namespace: bool) -> Option<Child> {
         let mut command = Command::new(if in_namespace { "unshare" } else { "flock" });
         if in_namespace {
@@ -131,7 +131,7 @@ mod tests {
         assert_ne!(found.pid, 1, "that is the first process of the host");
         assert_eq!(found.number, 1);
         assert!(found.is_alive());
-        // Another number is not that process's, whoever has it on the host.
+        // The lock holder is not returned for any other number.
         let other = locks.find_process(2, &metadata);
         assert!(other.is_none_or(|other| other.pid == 2));
         child.kill().unwrap();

@@ -71,7 +71,7 @@ pub(crate) struct Translation {
 }
 
 impl Translation {
-    /// Adds a label of the whole file. A label of this name that the file has stays.
+    /// Adds a label of the whole file, unless the file has a label of this name.
     pub(crate) fn add_label(&mut self, name: &str, value: &str) {
         let cluster = self.cluster;
         self.labels.push(LoggedLabel {

@@ -478,7 +478,7 @@ struct ComparisonJson<'a> {
     left_out: LeftOutJson,
 }
 
-/// Numbers of things of each kind that a limit has left out.
+/// Number of omitted items of each kind.
 #[derive(Serialize)]
 struct LeftOutJson {
     series: usize,

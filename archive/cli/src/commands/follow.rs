@@ -184,7 +184,7 @@ impl FollowCommand {
         selected.any(|name| !is_unnamed_machinery(name, &self.metrics))
     }
 
-    /// Returns what moved in the last day.
+    /// Returns the programs and metrics that moved in the last day.
     fn first_series(&self, follower: &Follower) -> MovedSeries {
         let Ok(archive) = Archive::open(follower.base()) else { return MovedSeries::default() };
         if !self.is_for_people() {

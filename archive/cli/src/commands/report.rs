@@ -408,8 +408,8 @@ impl ReportCommand {
         self.rate || (by_default && !self.display.no_rate && !self.stepping)
     }
 
-    /// Returns what a table for people shows first where it has not all that is asked
-    /// for: those that moved in the context.
+    /// Returns the programs and metrics that a table for people shows first where it has no room for
+    /// all: those that moved in the context.
     fn first_series(
         &self,
         source: Source<'_>,

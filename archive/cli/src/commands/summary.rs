@@ -233,7 +233,7 @@ struct Line<'s> {
     converted_to: Option<String>,
 }
 
-/// What an exact table has lines of, which differ in their columns.
+/// The kinds of lines in an exact table, which have different columns.
 #[derive(Debug, Clone, Copy)]
 struct LineKinds {
     /// Metrics other than histograms, with statistics of their samples.

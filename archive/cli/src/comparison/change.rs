@@ -203,7 +203,7 @@ fn control_false_discoveries(changes: &mut [Change]) {
     }
 }
 
-/// Removes the shares above a limit of histograms of which another number already differs.
+/// Removes the shares above a limit of histograms whose mean or a quantile already differs.
 fn drop_known_moves(changes: &mut Vec<Change>) {
     let mut known = BTreeSet::new();
     for change in &*changes {

@@ -1,11 +1,12 @@
-//! Where the distributions of two runs differ most: values may move between buckets without a change
-//! of any quantile that is compared.
+//! Finds where the distributions of two runs differ most: values can move between buckets without
+//! changing any quantile that is compared.
 //!
-//! At up to 20 limits, which part the values of both runs into equal shares, the share of values from
-//! the limit on is compared. Such a share is a ratio of two sums over columns as all other numbers
-//! ([`Estimate`]), so the correlation of consecutive seconds counts. A difference counts as far as it
-//! exceeds that by values 5 % greater, as of the Lévy metric: such values are the same. The least
-//! p-value counts, corrected for the number of limits and directions.
+//! Up to 20 limits divide the values of both runs into equal shares. At each limit the shares of values
+//! at or above it are compared. Such a share is a ratio of two sums over columns, like all other numbers
+//! ([`Estimate`]), so the correlation of consecutive seconds is accounted for. Values that differ by at
+//! most 5 % are treated as the same: as in the Lévy metric, only the part of a difference counts that a
+//! shift by 5 % does not explain. The smallest p-value is taken, corrected for the number of limits and
+//! directions.
 //!
 //! **Sources**: R. J. Simes, "An improved Bonferroni procedure for multiple tests of significance",
 //! Biometrika 73 (1986); for distances with a tolerance of values P. J. Huber, "Robust Statistics"
@@ -16,19 +17,19 @@ use super::estimate::{Estimate, difference_freedom, student_quantile, student_ta
 use super::histogram::{HistogramColumns, first_at_rank, mixed_buckets};
 
 const LIMITS: usize = 20;
-/// Confidence with which all differences are known at once.
+/// Joint confidence level of all differences.
 const LEVEL: f64 = 0.95;
 
-/// The limit at which the share of greater values differs most.
+/// The limit at which the shares of values above it differ most.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LargestDifference {
     pub(super) limit: f64,
-    /// The shares of values from the limit on.
+    /// Shares of the values at or above the limit.
     pub(super) base: Estimate,
     pub(super) new: Estimate,
     /// The p-value of the difference at any limit.
     pub(super) significance: f64,
-    /// The confidence level of a single limit at which all hold together.
+    /// Confidence level for one limit at which the joint level holds.
     pub(super) level: f64,
     /// At most 5 % of the values are greater or less by more than 5 %.
     pub(super) is_same: bool,
@@ -103,7 +104,7 @@ pub(super) fn largest_difference(
     Some(LargestDifference { significance: least_of(significances), is_same, ..largest })
 }
 
-/// Returns the p-value of the least of several, of tests that depend on each other (Simes).
+/// Returns the p-value of the smallest of several p-values of dependent tests (Simes).
 fn least_of(mut significances: Vec<f64>) -> f64 {
     significances.sort_by(f64::total_cmp);
     let tests = significances.len() as f64;

@@ -47,7 +47,7 @@ impl BucketColumns {
         f64::midpoint(self.first, self.last.unwrap_or(self.first))
     }
 
-    /// Returns the part of the values that are not less than a limit, if they are spread evenly.
+    /// Returns the fraction of the values of a bucket at or above a limit, assuming an even spread.
     fn part_from(&self, limit: f64) -> f64 {
         if self.first >= limit {
             return 1.0;
@@ -146,7 +146,7 @@ impl HistogramColumns {
         self.parts(&above, &self.totals())
     }
 
-    /// Returns for each limit the share of values that are not less.
+    /// Returns for each limit the share of values at or above it.
     pub(super) fn shares_from(&self, limits: &[f64]) -> Option<Vec<Estimate>> {
         let totals = self.totals();
         let mut shares = Vec::with_capacity(limits.len());

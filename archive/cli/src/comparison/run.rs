@@ -19,7 +19,7 @@ use super::histogram::{BucketColumns, HistogramColumns};
 use crate::groups::max_series;
 use crate::{Failure, columns};
 
-/// Limit on the cells that are read at once, of 64 bytes each, and the least number of columns.
+/// Limit on the cells read at once, of 64 bytes each, and the minimum number of columns.
 const MAX_CELLS: usize = 1 << 17;
 const MIN_COLUMNS: u32 = 60;
 /// The reason of the periods whose records are damaged.
@@ -189,7 +189,7 @@ pub(crate) fn series_names(selection: &Selection<'_>) -> BTreeSet<SeriesName> {
 /// The place of a metric in the selection, and an instance.
 type SeriesPlace = (usize, Option<InstanceId>);
 
-/// What an archive has in each column of a grid.
+/// The contents of an archive in each column of a grid.
 #[derive(Debug, Default, PartialEq)]
 struct ReadColumns {
     /// Whether values are rates, and the sums of all columns.

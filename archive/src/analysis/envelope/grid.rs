@@ -49,8 +49,8 @@ impl Grid {
         (exists && is_narrow).then_some(Self { start, end, span, columns })
     }
 
-    /// Returns the grid of some of the columns alone; `None` if it does not have them, or if they are
-    /// shorter than a nanosecond.
+    /// Returns the grid of a range of columns; `None` if the range is empty or too large, or if columns
+    /// are shorter than a nanosecond.
     ///
     /// ```
     /// use pcp_archive::Timestamp;

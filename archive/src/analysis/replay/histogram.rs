@@ -77,7 +77,7 @@ pub(super) struct Quantile {
     lines: Arc<[HistogramLines]>,
 }
 
-/// The growth of a bucket's count between two moments.
+/// Growth of the count of a bucket between two moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct BucketGrowth {
     bucket: Bucket,

@@ -1,4 +1,4 @@
-//! Says that programs end and start again while they are followed.
+//! Reports the ends and restarts of programs while they are followed.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::text::{shown, warn};
 use crate::time::Zone;
 
-/// The events after which a program has no values until another event.
+/// Events after which a program has no values until it starts again.
 const END_EVENTS: [&str; 3] = ["ended", "vanished", "removed"];
 
 /// The programs that have ended and not started again, by the names of their files.
@@ -42,7 +42,7 @@ impl EndedPrograms {
         let mut ends: BTreeMap<String, Option<(Timestamp, bool)>> = BTreeMap::new();
         for_each_event(Source::from(&archive), archive.label().start..=first, |event| {
             let Some(file) = event.file else { return };
-            // What happens with the first record is said when that is shown.
+            // Events of the first record are reported when it is shown.
             let is_earlier = event.at < first;
             if !is_earlier || !metrics.iter().any(|(name, pmid)| event.concerns(name, *pmid)) {
                 return;
@@ -68,7 +68,7 @@ impl EndedPrograms {
         Ok(Self { ended })
     }
 
-    /// Warns of what a record says of the ends and starts of programs whose metrics are shown.
+    /// Reports the ends and starts in a record, of programs whose metrics are shown.
     pub(super) fn note(&mut self, followed: &FollowedRecord<'_>, choice: &Choice<'_>, zone: &Zone) {
         let metrics = shown_metrics(choice, followed.metadata);
         for event in events(followed) {

@@ -238,11 +238,11 @@ pub(super) struct View<'o> {
     /// metrics.
     order: Vec<usize>,
     names: Vec<String>,
-    /// The table has the columns for which there is room, of those that are asked for as a branch.
+    /// True if a branch was asked for and the table shows only the columns that fit.
     is_selective: bool,
-    /// The metrics of which it was said that there is no room.
+    /// The metrics last reported as left out for lack of room.
     noted: Vec<String>,
-    /// A record without rates has been passed over.
+    /// True once a record without rates has been skipped.
     has_waited: bool,
     /// The date of the last row.
     date: String,
@@ -446,7 +446,7 @@ impl<'o> View<'o> {
         self.names = placed.into_iter().map(|(name, _)| name).collect();
     }
 
-    /// Says for which metrics the table has no room, if that is not the same as before.
+    /// Reports the metrics for which the table has no room, if they have changed.
     fn note_left_out(&mut self) {
         let left_out = self.table.as_ref().map_or(&[][..], Table::left_out);
         let left_out = left_out_names(&self.names, left_out);

@@ -82,8 +82,8 @@ fn has_no_line(printed: &CapturedOutput) -> bool {
     printed.is_cut && !printed.text.contains(&b'\n')
 }
 
-/// Runs a call on a thread of its own, so that a defect ends this call alone. It ends once the flag of
-/// this thread is set.
+/// Runs a call on a thread of its own, so that a defect ends only this call. It stops once the flag of
+/// the calling thread is set.
 fn run(outcome: &(impl Fn() -> Outcome + Sync)) -> (CapturedOutput, Outcome) {
     let ended = thread::scope(|scope| {
         let flag = cancellation::flag();

@@ -194,8 +194,8 @@ impl<'r> Request<'r> {
         json(&all)
     }
 
-    /// Returns what moves in the window that a page shows first, which spares it a question; `None` if
-    /// that is not known, or being computed.
+    /// Returns the movements in the window that a page opens with, so that it need not request them;
+    /// `None` if they are not known or are being computed.
     fn known_movements(&self) -> Option<String> {
         let known = self.archives.movements.try_lock().ok()?;
         let (window, found) = known.as_ref()?;

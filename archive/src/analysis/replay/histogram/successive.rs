@@ -1,4 +1,4 @@
-//! What a histogram counted from one record to the next, for readers that have one record at a time.
+//! Numbers of histograms between successive records, for readers that have one record at a time.
 
 use std::sync::Arc;
 
