@@ -168,6 +168,10 @@ impl Newcomer {
     }
 }
 
+/// Runs a command where the system's agent has no archives: root's namespace maps its owner to the
+/// newcomer, whose agent would write among them and whose `@` would show them.
+const WITHOUT_SYSTEM_AGENT: &str = r#"mount -t tmpfs none /var/log && exec "$@""#;
+
 /// Prepares a command that runs the rest of its line as a user without privileges, with a home
 /// and nothing else in the environment.
 fn ordinary_user(home: &Path, builds: Builds) -> Command {
@@ -194,6 +198,8 @@ fn ordinary_user(home: &Path, builds: Builds) -> Command {
     }
     command.env("PATH", path);
     if nix::unistd::geteuid().is_root() {
+        command.args(["unshare", "--user", "--map-root-user", "--mount"]);
+        command.args(["sh", "-c", WITHOUT_SYSTEM_AGENT, "sh"]);
         command.args(["unshare", "--user", "--map-user=1000", "--map-group=1000"]);
     }
     command
