@@ -8,7 +8,7 @@
 //!    middle between those and much greater ones ([`tracks`]).
 //! 2. The most significant [contrast](contrast) of each series is a change if it is significant. The
 //!    false discovery rate over all series is controlled: at most five of a hundred quiet windows
-//!    may have a change. In a series that changed, what is left without the change is searched again.
+//!    may have a change. A pattern that recurs is no change, but a [recurrence](Recurrence). In a series that changed, what is left without the change is searched again.
 //! 3. The series that changed are read again around the beginning and the end of the change, with one
 //!    column or more for each sample. An [onset](onset) is fitted, and the samples before and after it
 //!    must differ in [distribution](distribution), which a few rare events do not; too few samples for
@@ -35,7 +35,7 @@ use pcp_archive::salvage::Loss;
 use pcp_archive::{Timestamp, Units};
 
 use crate::Failure;
-use crate::comparison::{ObservedRun, Statistic, count_discoveries};
+use crate::comparison::{ObservedRun, SeriesName, Statistic, count_discoveries};
 use contrast::Contrast;
 use distribution::{distance_significance, distribution_distance};
 use grouping::order_by_group;
@@ -184,11 +184,23 @@ pub(crate) struct NewSeries {
     pub(crate) time: Timestamp,
 }
 
+/// A number whose level changes again and again.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Recurrence {
+    pub(crate) metric: String,
+    pub(crate) instance: Option<Arc<str>>,
+    pub(crate) kind: ChangeKind,
+    /// The last change of level.
+    pub(crate) last: Timestamp,
+}
+
 /// The changes in a window, and what could not be compared.
 #[derive(Debug, Default)]
 pub(crate) struct Explanation {
     /// In the order of groups, the largest change first; in each group likewise.
     pub(crate) changes: Vec<ChangePoint>,
+    /// The clearest first, one of a metric and instance; none of a series with a change.
+    pub(crate) recurring: Vec<Recurrence>,
     /// In the order of time.
     pub(crate) appeared: Vec<NewSeries>,
     /// In the order of time.
@@ -338,26 +350,37 @@ pub(crate) fn explain(
     }
     appeared.sort_by_key(|appeared| appeared.time);
     let unmeasured = unmeasured(history, &run, &grid, window_start)?;
-    let CandidateSearch { candidates, series, samples } = find_candidates(&run, first);
+    let CandidateSearch { candidates, recurring, series, samples } = find_candidates(&run, first);
     let lost = std::mem::take(&mut run.lost);
     let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
     changes.extend(loops.into_iter().map(|change| (change, Track::default())));
     changes.extend(refine(history, &run, &grid, candidates)?);
     let changes = order_by_group(changes, &grid);
-    Ok(Explanation { changes, appeared, unmeasured, lost, series, samples })
+    let recurring = distinct_recurrences(recurring, &changes, &grid);
+    Ok(Explanation { changes, recurring, appeared, unmeasured, lost, series, samples })
 }
 
 /// The significant changes of all series.
 struct CandidateSearch {
     candidates: Vec<Candidate>,
+    /// Series with a pattern that recurs, by significance.
+    recurring: Vec<RecurringSeries>,
     /// The number of series, and of the values of the one with the most.
     series: usize,
     samples: usize,
 }
 
+struct RecurringSeries {
+    subject: Subject,
+    contrast: Contrast,
+    /// The column of the contrast.
+    column: u32,
+}
+
 /// Returns the significant changes.
 fn find_candidates(run: &ObservedRun, first: usize) -> CandidateSearch {
     let mut found = Vec::new();
+    let mut recurring = Vec::new();
     let mut series = 0;
     let mut samples = 0;
     for subject in Subject::all(run, first) {
@@ -367,9 +390,13 @@ fn find_candidates(run: &ObservedRun, first: usize) -> CandidateSearch {
         }
         series += 1;
         samples = samples.max(track.values.len());
-        if let Some(contrast) = track.strongest_contrast(first) {
-            found.push((subject, contrast));
+        let strongest = track.strongest_contrasts(first);
+        if let Some(contrast) = strongest.recurrence
+            && let Some(column) = track.columns.get(contrast.place).copied()
+        {
+            recurring.push(RecurringSeries { subject: subject.clone(), contrast, column });
         }
+        found.extend(strongest.change.map(|contrast| (subject, contrast)));
     }
     found.sort_by(|(_, one), (_, other)| one.significance.total_cmp(&other.significance));
     let significances: Vec<f64> = found.iter().map(|(_, contrast)| contrast.significance).collect();
@@ -382,7 +409,33 @@ fn find_candidates(run: &ObservedRun, first: usize) -> CandidateSearch {
         candidates.extend(changes_of_series(&subject, track, contrast, first, limit));
     }
     candidates.retain(|candidate| candidate.begin >= first.saturating_sub(2) as f64);
-    CandidateSearch { candidates, series, samples }
+    recurring
+        .sort_by(|one, other| one.contrast.significance.total_cmp(&other.contrast.significance));
+    let significances: Vec<f64> = recurring.iter().map(|own| own.contrast.significance).collect();
+    recurring.truncate(count_discoveries(&significances, series, MAX_FALSE));
+    CandidateSearch { candidates, recurring, series, samples }
+}
+
+/// Returns the recurrences of series without a change, the clearest of each metric and instance.
+fn distinct_recurrences(
+    mut recurring: Vec<RecurringSeries>,
+    changes: &[ChangePoint],
+    grid: &TimeColumns,
+) -> Vec<Recurrence> {
+    let mut seen: BTreeSet<SeriesName> = BTreeSet::new();
+    seen.extend(changes.iter().map(|change| (change.metric.clone(), change.instance.clone())));
+    recurring.sort_by(|one, other| other.contrast.score.total_cmp(&one.contrast.score));
+    let mut all = Vec::new();
+    for RecurringSeries { subject, column, .. } in recurring {
+        if !seen.insert(subject.name.clone()) {
+            continue;
+        }
+        let (metric, instance) = subject.name;
+        let last = grid.time(f64::from(column));
+        let kind = ChangeKind::Statistic(subject.statistic);
+        all.push(Recurrence { metric, instance, kind, last });
+    }
+    all
 }
 
 /// Returns a change of a series, and further ones in what is left without it, with a significance up
@@ -413,7 +466,7 @@ fn changes_of_series(
         if track.values.len() < MIN_VALUES {
             break;
         }
-        match track.strongest_contrast(first) {
+        match track.strongest_contrasts(first).change {
             // At the place of the former change it is what that has left.
             Some(next)
                 if next.significance <= limit && next.place.abs_diff(begin) > next.width / 2 =>
@@ -441,7 +494,8 @@ fn change_within(candidate: &Candidate, limit: f64) -> Option<Candidate> {
     if changed.values.len() < MIN_VALUES {
         return None;
     }
-    let contrast = changed.strongest_contrast(0).filter(|found| found.significance <= limit)?;
+    let contrast =
+        changed.strongest_contrasts(0).change.filter(|found| found.significance <= limit)?;
     Some(shape(subject.clone(), since, contrast))
 }
 

@@ -510,12 +510,12 @@ fn latency_archive<const N: usize>(
     archive(seconds, row, builder)
 }
 
-/// An archive of 34 s of a program that restarts after 17. Half of the searches take 40 times as long
-/// from `slow` on.
-fn slow_searches(slow: &[std::ops::Range<u64>]) -> TestArchive {
+/// An archive of a program that restarts after 17 s. Half of the searches take 40 times as long in
+/// `slow` seconds.
+fn slow_searches(seconds: u64, slow: &[std::ops::Range<u64>]) -> TestArchive {
     let buckets = ["256..383", "384..511", "16384..24575"];
     let mut counts = [0; 3];
-    latency_archive(34, buckets, "microsec", |second| {
+    latency_archive(seconds, buckets, "microsec", |second| {
         if second == 17 {
             counts = [0; 3];
         }
@@ -532,7 +532,7 @@ fn slow_searches(slow: &[std::ops::Range<u64>]) -> TestArchive {
 fn two_slow_spells_in_half_a_minute_are_named() {
     let two = [8..13, 25..30];
     for slow in [&two[..], &two[..1], &two[1..]] {
-        let archive = slow_searches(slow);
+        let archive = slow_searches(34, slow);
         let json = json(archive.base(), &[]);
         let changes = json["changes"].as_array().unwrap();
         let mut found = Vec::new();
@@ -552,8 +552,21 @@ fn two_slow_spells_in_half_a_minute_are_named() {
 }
 
 #[test]
+fn an_incident_that_recurs_is_not_said_to_be_calm() {
+    let archive = slow_searches(110, &[15..20, 40..45, 65..70, 90..95]);
+    let json = json(archive.base(), &[]);
+    let recurring = &json["recurring"][0];
+    assert_eq!(json["changes"].as_array().unwrap().len(), 0, "{json}");
+    assert_eq!(recurring["metric"], "mmv.shop.latency", "{json}");
+    assert!((second(&recurring["last"]) - 93.0).abs() <= 3.0, "{json}");
+    let text = text(archive.base(), &[]).replace('\n', " ");
+    assert!(text.starts_with("No series changed only once or twice. More often: "), "{text}");
+    assert!(text.contains("Changed more than twice until 22:14:"), "{text}");
+}
+
+#[test]
 fn few_samples_are_not_said_to_be_calm() {
-    let archive = slow_searches(&[]);
+    let archive = slow_searches(34, &[]);
     let text = text(archive.base(), &[]);
     assert!(text.starts_with("No series changed by much. With 34 samples"), "{text}");
 }

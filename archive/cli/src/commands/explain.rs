@@ -17,8 +17,8 @@ use crate::Failure;
 use crate::columns::{InstanceLabels, Labels, instance_names};
 use crate::comparison::{ObservedRun, RunOptions, Statistic, program_of, series_title};
 use crate::explanation::{
-    ChangeKind, ChangePoint, Explanation, History, MIN_CHANGE, MIN_VALUES, RecordedEvent, explain,
-    read_events, read_resets, restart_loops,
+    ChangeKind, ChangePoint, Explanation, History, MIN_CHANGE, MIN_VALUES, RecordedEvent,
+    Recurrence, explain, read_events, read_resets, restart_loops,
 };
 use crate::groups::max_series;
 use crate::left_out::check_whole_set;
@@ -43,6 +43,7 @@ const MAX_CHANGES: usize = 12;
 const MAX_EVENTS: usize = 10;
 const MAX_UNMEASURED: usize = 5;
 const MAX_APPEARED: usize = 5;
+const MAX_RECURRING: usize = 5;
 /// The end of the help.
 const EXAMPLES: &str = "\
 Examples:
@@ -261,6 +262,13 @@ impl<'a> WindowChanges<'a> {
             changes: changes
                 .map(|change| ChangeJson::new(change, self.labels(&mut labels, change)))
                 .collect(),
+            recurring: self
+                .explanation
+                .recurring
+                .iter()
+                .take(limit)
+                .map(RecurrenceJson::new)
+                .collect(),
             appeared: self
                 .explanation
                 .appeared
@@ -287,6 +295,7 @@ impl<'a> WindowChanges<'a> {
                 .collect(),
             left_out: LeftOutJson {
                 changes: explanation.changes.len().saturating_sub(limit),
+                recurring: explanation.recurring.len().saturating_sub(limit),
                 appeared: explanation.appeared.len().saturating_sub(limit),
                 events: self.events.len().saturating_sub(limit),
                 unmeasured: explanation.unmeasured.len().saturating_sub(limit),
@@ -343,6 +352,15 @@ impl Report<'_> {
             out.narrow_rows(&grid)?;
             push_more(out, changes.len(), MAX_CHANGES);
         }
+        let recurring = &self.content.explanation.recurring;
+        if !recurring.is_empty() {
+            out.text.extend_from_slice(b"\nChanged more than twice\n");
+            for recurrence in recurring.iter().take(MAX_RECURRING) {
+                let last = self.time(recurrence.last);
+                push_line(out, &format!("until {last}  {}", recurrence_title(recurrence)));
+            }
+            push_more(out, recurring.len(), MAX_RECURRING);
+        }
         let appeared = &self.content.explanation.appeared;
         if !appeared.is_empty() {
             out.text.extend_from_slice(b"\nNew instances\n");
@@ -387,6 +405,14 @@ impl Report<'_> {
         }
         let samples = self.content.explanation.samples;
         let Some(first) = changes.first() else {
+            let recurring = &self.content.explanation.recurring;
+            if let Some(clearest) = recurring.first() {
+                return format!(
+                    "No series changed only once or twice. More often: {}, {} series in all.",
+                    recurrence_title(clearest),
+                    recurring.len()
+                );
+            }
             if samples < MIN_TELLING {
                 return format!(
                     "No series changed by much. With {samples} samples a small change cannot be told \
@@ -521,6 +547,10 @@ fn title(change: &ChangePoint) -> String {
     series_title(change.kind, &change.metric, change.instance.as_deref())
 }
 
+fn recurrence_title(recurrence: &Recurrence) -> String {
+    series_title(recurrence.kind, &recurrence.metric, recurrence.instance.as_deref())
+}
+
 /// Formats a value of a change in a unit that suits its size.
 fn number(change: &ChangePoint, value: f64) -> String {
     match change.kind {
@@ -562,6 +592,7 @@ fn length_text(seconds: f64) -> String {
 struct ExplanationJson<'a> {
     window: WindowJson,
     changes: Vec<ChangeJson<'a>>,
+    recurring: Vec<RecurrenceJson<'a>>,
     appeared: Vec<AppearedJson<'a>>,
     events: Vec<EventJson<'a>>,
     unmeasured: Vec<UnmeasuredJson<'a>>,
@@ -572,6 +603,7 @@ struct ExplanationJson<'a> {
 #[derive(Serialize)]
 struct LeftOutJson {
     changes: usize,
+    recurring: usize,
     appeared: usize,
     events: usize,
     unmeasured: usize,
@@ -606,6 +638,16 @@ struct ChangeJson<'a> {
 }
 
 #[derive(Serialize)]
+struct RecurrenceJson<'a> {
+    program: Option<&'a str>,
+    metric: &'a str,
+    instance: Option<&'a str>,
+    kind: &'static str,
+    quantile: Option<f64>,
+    last: Rfc3339,
+}
+
+#[derive(Serialize)]
 struct AppearedJson<'a> {
     time: Rfc3339,
     metric: &'a str,
@@ -630,17 +672,38 @@ struct UnmeasuredJson<'a> {
     reason: &'static str,
 }
 
+impl ChangeKind {
+    /// Returns the fields `kind` and `quantile` of the document.
+    fn json(self) -> (&'static str, Option<f64>) {
+        match self {
+            Self::Restarts => ("restarts", None),
+            Self::Statistic(Statistic::Rate) => ("rate", None),
+            Self::Statistic(Statistic::Value) => ("value", None),
+            Self::Statistic(Statistic::Share) => ("share", None),
+            Self::Statistic(Statistic::Mean) => ("mean", None),
+            Self::Statistic(Statistic::Quantile(rank)) => ("quantile", Some(rank)),
+            Self::Statistic(Statistic::ShareAbove { .. }) => ("share_above", None),
+        }
+    }
+}
+
+impl<'a> RecurrenceJson<'a> {
+    fn new(recurrence: &'a Recurrence) -> Self {
+        let (kind, quantile) = recurrence.kind.json();
+        Self {
+            program: program_of(&recurrence.metric),
+            metric: &recurrence.metric,
+            instance: recurrence.instance.as_deref(),
+            kind,
+            quantile,
+            last: Rfc3339(recurrence.last),
+        }
+    }
+}
+
 impl<'a> ChangeJson<'a> {
     fn new(change: &'a ChangePoint, labels: Labels) -> Self {
-        let (kind, quantile) = match change.kind {
-            ChangeKind::Restarts => ("restarts", None),
-            ChangeKind::Statistic(Statistic::Rate) => ("rate", None),
-            ChangeKind::Statistic(Statistic::Value) => ("value", None),
-            ChangeKind::Statistic(Statistic::Share) => ("share", None),
-            ChangeKind::Statistic(Statistic::Mean) => ("mean", None),
-            ChangeKind::Statistic(Statistic::Quantile(rank)) => ("quantile", Some(rank)),
-            ChangeKind::Statistic(Statistic::ShareAbove { .. }) => ("share_above", None),
-        };
+        let (kind, quantile) = change.kind.json();
         Self {
             program: program_of(&change.metric),
             metric: &change.metric,

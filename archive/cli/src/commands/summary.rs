@@ -1,9 +1,9 @@
 //! `mmv-archive summary`: averages, minima and maxima over a time window.
 
+mod exact;
 mod quantiles;
 mod table;
 
-use mmv_chart::Grid;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use hashbrown::{HashMap, HashSet};
 use pcp_archive::replay::{Decrease, Gaps};
 use pcp_archive::scan::{Selection, is_extreme};
-use pcp_archive::summary::{Extreme, MetricSummary, Statistics, summarize_past_damage};
+use pcp_archive::summary::{MetricSummary, Statistics, summarize_past_damage};
 use pcp_archive::{InstanceId, Metadata, Source, Timestamp, Units, Value};
 use serde::Serialize;
 
@@ -24,9 +24,10 @@ use crate::options::histograms::{self, NamedSeries};
 use crate::options::{ArchiveArgument, FormatOptions, GapOptions};
 use crate::order::{SeriesOrder, unnamed_machinery};
 use crate::selection::{note_left_out, select_metrics, warn_of_loss};
-use crate::text::{EpochSeconds, Json, Output, Rfc3339, push_plain, shown};
+use crate::text::{EpochSeconds, Json, Output, Rfc3339, push_plain};
 use crate::time::{Window, WindowOptions, Zone, ZoneOptions};
 use crate::{Failure, columns};
+use exact::ExactTable;
 use quantiles::{CountedValues, Histograms};
 use table::SummaryTable;
 
@@ -233,24 +234,6 @@ struct Line<'s> {
     converted_to: Option<String>,
 }
 
-/// The kinds of lines in an exact table, which have different columns.
-#[derive(Debug, Clone, Copy)]
-struct LineKinds {
-    /// Metrics other than histograms, with statistics of their samples.
-    metrics: bool,
-    /// Histograms, with the number of values that they counted.
-    histograms: bool,
-}
-
-impl LineKinds {
-    fn of(lines: &[Line<'_>]) -> Self {
-        Self {
-            metrics: lines.iter().any(|line| line.histogram.is_none()),
-            histograms: lines.iter().any(|line| line.histogram.is_some()),
-        }
-    }
-}
-
 /// Returns whether two quantiles are the same but for rounding.
 fn same_rank(one: f64, other: f64) -> bool {
     (one - other).abs() < 1e-9
@@ -332,7 +315,15 @@ impl SummaryCommand {
                 table.write(&mut out, &lines)?;
             }
             Format::Table => {
-                self.write_table(&mut out, &lines, ranks, &zone, window)?;
+                let table = ExactTable {
+                    ranks,
+                    has_times: self.times,
+                    has_total: self.total,
+                    places: usize::from(self.precision.unwrap_or(3)),
+                    window,
+                    zone: &zone,
+                };
+                table.write(&mut out, &lines)?;
             }
             Format::Csv => self.write_csv(&mut out, &lines, ranks, &zone)?,
             Format::Jsonl => write_json(&mut out, &lines, ranks, source.metadata())?,
@@ -413,112 +404,6 @@ impl SummaryCommand {
             return Err(Failure::NoData("none of the metrics is a histogram".to_owned()));
         }
         Ok(found)
-    }
-
-    /// Writes a row per instance.
-    fn write_table(
-        &self,
-        out: &mut Output,
-        lines: &[Line<'_>],
-        ranks: &[f64],
-        zone: &Zone,
-        window: Window,
-    ) -> Result<(), Failure> {
-        let kinds = LineKinds::of(lines);
-        let heads = self.heads(ranks, kinds);
-        let mut grid = Grid::new(heads.len());
-        for head in heads {
-            grid.cell(|text| text.push_str(&head));
-        }
-        for line in lines {
-            self.push_cells(&mut grid, line, (ranks, kinds), zone, window);
-        }
-        out.rows(&grid)
-    }
-
-    fn heads(&self, ranks: &[f64], kinds: LineKinds) -> Vec<String> {
-        let mut heads = vec!["Metric", "Time average"];
-        if kinds.metrics {
-            heads.extend(["Stochastic", "Minimum"].iter().chain(self.times.then_some(&"At")));
-            heads.extend(["Maximum"].iter().chain(self.times.then_some(&"At")));
-            heads.extend(self.total.then_some("Total"));
-            heads.push("Samples");
-        }
-        heads.extend(kinds.histograms.then_some("Count"));
-        let mut heads: Vec<String> = heads.into_iter().map(str::to_owned).collect();
-        heads.extend(ranks.iter().map(|rank| quantile_title(*rank)));
-        heads.push("Units".to_owned());
-        heads
-    }
-
-    fn push_cells(
-        &self,
-        grid: &mut Grid,
-        line: &Line<'_>,
-        (ranks, kinds): (&[f64], LineKinds),
-        zone: &Zone,
-        window: Window,
-    ) {
-        let statistics = line.statistics;
-        let places = usize::from(self.precision.unwrap_or(3));
-        let number = |grid: &mut Grid, number: fn(&Statistics) -> f64| match statistics {
-            Some(statistics) => grid.format(format_args!("{:.places$}", number(statistics))),
-            None => grid.format(format_args!("{MISSING}")),
-        };
-        let time = |grid: &mut Grid, extreme: fn(&Statistics) -> Extreme| match statistics {
-            _ if !self.times => {}
-            Some(statistics) => {
-                grid.cell(|text| {
-                    text.push_str(&zone.strftime(extreme(statistics).at, "%F %T%.3f"));
-                });
-            }
-            None => grid.format(format_args!("{MISSING}")),
-        };
-        grid.cell(|text| {
-            text.push_str(if line.is_short(window) { "*" } else { "" });
-            text.push_str(&shown(&line.metric.metric.name));
-            if let Some(title) = line.instance_title() {
-                text.push_str(&shown(&format!("[{title}]")));
-            }
-        });
-        match &line.histogram {
-            Some(counted) => grid.format(format_args!("{:.places$}", counted.rate)),
-            None => number(grid, |statistics| statistics.time_average),
-        }
-        if kinds.metrics {
-            number(grid, |statistics| statistics.stochastic_average);
-            number(grid, |statistics| statistics.minimum.value);
-            time(grid, |statistics| statistics.minimum);
-            number(grid, |statistics| statistics.maximum.value);
-            time(grid, |statistics| statistics.maximum);
-            if self.total {
-                number(grid, |statistics| statistics.sum);
-            }
-            match &line.histogram {
-                Some(_) => grid.format(format_args!("{MISSING}")),
-                None => grid.format(format_args!("{}", statistics.map_or(0, |one| one.count))),
-            }
-        }
-        match &line.histogram {
-            _ if !kinds.histograms => {}
-            Some(counted) => grid.format(format_args!("{:.0}", counted.count)),
-            None => grid.format(format_args!("{MISSING}")),
-        }
-        for place in 0..ranks.len() {
-            let counted = line.histogram.as_ref();
-            match counted.and_then(|counted| counted.quantiles.get(place).copied().flatten()) {
-                Some(value) => grid.format(format_args!("{value:.places$}")),
-                None => grid.format(format_args!("{MISSING}")),
-            }
-        }
-        grid.cell(|text| {
-            text.push_str(&line.units());
-            let quantiles = line.histogram.as_ref().map(CountedValues::units_text);
-            if let Some(units) = quantiles.filter(|units| !units.is_empty()) {
-                text.push_str(", ");
-                text.push_str(&units);
-            }
-        });
     }
 
     /// Writes a header and a line per instance; missing values are empty fields.

@@ -63,15 +63,28 @@ pub(super) struct Contrast {
     pub(super) significance: f64,
 }
 
-/// Returns the most significant contrast at `first` or later. `quanta` are what one event adds to
+/// The most significant contrasts of a series.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct StrongestContrasts {
+    /// Of a level that changes once or twice.
+    pub(super) change: Option<Contrast>,
+    /// Of a pattern that recurs, at its last change of level.
+    pub(super) recurrence: Option<Contrast>,
+}
+
+/// Returns the most significant contrasts at `first` or later. `quanta` are what one event adds to
 /// each value, 0 for what is not counted.
-pub(super) fn strongest_contrast(values: &[f64], quanta: &[f64], first: usize) -> Option<Contrast> {
+pub(super) fn strongest_contrasts(
+    values: &[f64],
+    quanta: &[f64],
+    first: usize,
+) -> StrongestContrasts {
     let sums = RunningSums::new(values);
     let quantum_sums = RunningSums::new(quanta);
     let magnitude = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     let rounding = magnitude * values.len() as f64 * f64::EPSILON;
     let is_whole = values.iter().all(|value| value.fract() == 0.0);
-    let mut strongest: Option<Contrast> = None;
+    let mut strongest = StrongestContrasts::default();
     let mut least_scale = rounding;
     for width in WIDTHS {
         if 4 * width > values.len() {
@@ -116,9 +129,7 @@ pub(super) fn strongest_contrast(values: &[f64], quanta: &[f64], first: usize) -
             *contrast /= scale.max(MIN_COUNTING * counting);
         }
         let Some((begin, score)) = peak(&clear, first) else { continue };
-        if peaks(&clear, score / 2.0, half) > MAX_PEAKS {
-            continue;
-        }
+        let peaks = Peaks::find(&clear, score / 2.0, half);
         let independent = values.len() as f64 / width as f64;
         let mut freedom = (independent / 3.0 + 4.0).min(MAX_FREEDOM);
         if counting.get(begin).is_some_and(|counting| MIN_COUNTING * counting > scale) {
@@ -127,18 +138,23 @@ pub(super) fn strongest_contrast(values: &[f64], quanta: &[f64], first: usize) -
         }
         let tests = 2.0 * independent * WIDTHS.len() as f64;
         let significance = (student_tail(score, freedom) * tests).min(1.0);
+        let (best, begin) = if peaks.count > MAX_PEAKS {
+            (&mut strongest.recurrence, peaks.last)
+        } else {
+            (&mut strongest.change, begin)
+        };
         let found = Contrast {
             place: sharpest(&plain, &clear, begin, half, score) + width,
             first: begin + width,
             width,
-            score,
+            score: score.min(MAX_SCORE),
             significance,
         };
-        if strongest.is_none_or(|best| found.exceeds(&best)) {
-            strongest = Some(found);
+        if best.is_none_or(|best| found.exceeds(&best)) {
+            *best = Some(found);
         }
     }
-    strongest.map(|found| Contrast { score: found.score.min(MAX_SCORE), ..found })
+    strongest
 }
 
 /// Sums of the first values.
@@ -189,20 +205,30 @@ fn peak(contrasts: &[f64], first: usize) -> Option<(usize, f64)> {
     Some((first + place, largest))
 }
 
-/// Counts the groups of contrasts of at least `limit` that are more than `gap` places apart.
-fn peaks(contrasts: &[f64], limit: f64, gap: usize) -> usize {
-    let mut count = 0;
-    let mut last: Option<usize> = None;
-    for (place, contrast) in contrasts.iter().enumerate() {
-        if *contrast < limit {
-            continue;
+/// Groups of large contrasts.
+struct Peaks {
+    count: usize,
+    /// The first place of the last group.
+    last: usize,
+}
+
+impl Peaks {
+    /// Finds the groups of contrasts of at least `limit` that are more than `gap` places apart.
+    fn find(contrasts: &[f64], limit: f64, gap: usize) -> Self {
+        let mut peaks = Self { count: 0, last: 0 };
+        let mut end = 0;
+        for (place, contrast) in contrasts.iter().enumerate() {
+            if *contrast < limit {
+                continue;
+            }
+            if peaks.count == 0 || place > end + gap {
+                peaks.count += 1;
+                peaks.last = place;
+            }
+            end = place;
         }
-        if last.is_none_or(|last| place > last + gap) {
-            count += 1;
-        }
-        last = Some(place);
+        peaks
     }
-    count
 }
 
 /// Returns the place of the largest plain contrast in the group of clear ones that begins at a
@@ -235,7 +261,11 @@ mod tests {
     }
 
     fn strongest(values: &[f64], first: usize) -> Option<Contrast> {
-        strongest_contrast(values, &vec![0.0; values.len()], first)
+        strongest_contrasts(values, &vec![0.0; values.len()], first).change
+    }
+
+    fn recurring(values: &[f64], first: usize) -> Option<Contrast> {
+        strongest_contrasts(values, &vec![0.0; values.len()], first).recurrence
     }
 
     #[test]
@@ -263,12 +293,26 @@ mod tests {
     }
 
     #[test]
+    fn an_incident_that_recurs_is_found_at_its_last_change() {
+        let incidents = [60..80, 160..180, 260..280, 350..370];
+        let is_incident = |place: usize| incidents.iter().any(|range| range.contains(&place));
+        let values: Vec<f64> =
+            (0..400).map(|place| if is_incident(place) { 9.0 } else { 1.0 }).collect();
+        let found = recurring(&values, 0).unwrap();
+        assert!(found.significance < 1e-3, "{found:?}");
+        assert_eq!(found.place, 370);
+        let found = strongest(&values, 0);
+        assert!(found.is_none_or(|found| found.significance > 1e-3), "{found:?}");
+    }
+
+    #[test]
     fn a_daily_rhythm_is_no_change() {
         let wave = |place: usize| 100.0 + 50.0 * (place as f64 / 76.0).sin();
         let values: Vec<f64> =
             level(0.0, 480).iter().enumerate().map(|(place, noise)| wave(place) + noise).collect();
-        let found = strongest(&values, 0);
-        assert!(found.is_none_or(|found| found.significance > 1e-3), "{found:?}");
+        for found in [strongest(&values, 0), recurring(&values, 0)] {
+            assert!(found.is_none_or(|found| found.significance > 1e-3), "{found:?}");
+        }
     }
 
     #[test]

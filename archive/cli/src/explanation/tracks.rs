@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use pcp_archive::Units;
 
-use super::contrast::{Contrast, strongest_contrast};
+use super::contrast::{StrongestContrasts, strongest_contrasts};
 use crate::comparison::{ColumnSums, ObservedRun, RunHistogram, SeriesName, Statistic};
 
 /// The quantiles of histograms that are examined. The lower ones show what moves between buckets
@@ -167,9 +167,9 @@ impl Track {
         self.quanta.drain(places);
     }
 
-    /// Returns the most significant contrast in a column or after it.
-    pub(super) fn strongest_contrast(&self, first: usize) -> Option<Contrast> {
-        strongest_contrast(&self.values, &self.quanta, self.place(first))
+    /// Returns the most significant contrasts in a column or after it.
+    pub(super) fn strongest_contrasts(&self, first: usize) -> StrongestContrasts {
+        strongest_contrasts(&self.values, &self.quanta, self.place(first))
     }
 
     /// Returns the place of the first value in a column or after it.
