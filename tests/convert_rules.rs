@@ -9,6 +9,8 @@ use std::process::{Command, Output};
 use pcp_archive::{Archive, InstanceId, OwnedValue, Pmid, Timestamp, ValueType, Version};
 use test_archives::Builder;
 
+mod kinds;
+
 use crate::harness::binaries::mmv_archive;
 use crate::harness::corpus;
 use crate::harness::oracle::Oracle;
