@@ -205,6 +205,8 @@ pub(crate) struct Explanation {
     pub(crate) appeared: Vec<NewSeries>,
     /// In the order of time.
     pub(crate) unmeasured: Vec<UnmeasuredPeriod>,
+    /// The places in the selection of counters that may have fallen.
+    pub(crate) interrupted: BTreeSet<usize>,
     /// The damaged parts of the archives, which were read past.
     pub(crate) lost: Vec<Loss>,
     /// The number of series that were examined.
@@ -352,12 +354,13 @@ pub(crate) fn explain(
     let unmeasured = unmeasured(history, &run, &grid, window_start)?;
     let CandidateSearch { candidates, recurring, series, samples } = find_candidates(&run, first);
     let lost = std::mem::take(&mut run.lost);
+    let interrupted = std::mem::take(&mut run.interrupted);
     let mut changes: Vec<(ChangePoint, Track)> = Vec::new();
     changes.extend(loops.into_iter().map(|change| (change, Track::default())));
     changes.extend(refine(history, &run, &grid, candidates)?);
     let changes = order_by_group(changes, &grid);
     let recurring = distinct_recurrences(recurring, &changes, &grid);
-    Ok(Explanation { changes, recurring, appeared, unmeasured, lost, series, samples })
+    Ok(Explanation { changes, recurring, appeared, unmeasured, interrupted, lost, series, samples })
 }
 
 /// The significant changes of all series.

@@ -352,7 +352,8 @@ fn json_of_very_many_changes_is_whole_and_counts_what_it_leaves_out() {
     let answer = server.text("explain", json!({"since": "60s", "json": true}));
     let explanation: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(explanation["changes"].as_array().unwrap().len(), 24);
-    let left_out = json!({"changes": 36, "appeared": 0, "events": 0, "unmeasured": 0});
+    let left_out =
+        json!({"changes": 36, "recurring": 0, "appeared": 0, "events": 0, "unmeasured": 0});
     assert_eq!(explanation["left_out"], left_out);
     let parts = json!({"before": "0s..119s", "after": "120s..159s", "json": true});
     let comparison: Value = serde_json::from_str(&server.text("compare", parts)).unwrap();

@@ -239,10 +239,10 @@ impl<'a> WindowChanges<'a> {
         }
         let mut events = read_events(source, range.clone())?;
         let loops = restart_loops(&events, &range, *window.start());
-        events.extend(read_resets(&selection, window.clone())?);
-        events.sort_by_key(|event| event.time);
         let history = SelectedHistory(selection);
         let explanation = explain(&history, range.clone(), *window.start(), loops)?;
+        events.extend(read_resets(&history.0, &explanation.interrupted, window.clone())?);
+        events.sort_by_key(|event| event.time);
         events.retain(|event| window.contains(&event.time));
         Ok(Self { selection: history.0, window, range, explanation, events })
     }

@@ -11,12 +11,12 @@
 //! | 1 | 2 | - | the fall: `code=200` is less |
 //! | 2 | 9 | 1 | `code=500` is less than in record 0, so it fell in record 1 as well |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use pcp_archive::envelope::Grid;
 use pcp_archive::internal::programs::events_name;
-use pcp_archive::scan::{Chunk, Column, Columns, SelectedMetric, Selection};
+use pcp_archive::scan::{Chunk, Column, Columns, Selection};
 use pcp_archive::{Pmid, Timestamp, ValueType};
 
 use super::program_of;
@@ -39,22 +39,26 @@ pub(crate) struct Fall {
     pub(super) metrics: Vec<usize>,
 }
 
-/// Returns the falls of counters in a window; none of an archive with the events of an agent, which
-/// says when programs restarted. `past_damage` returns those before the first damage.
+/// Returns the falls of some counters in a window; none of an archive with the events of an agent,
+/// which says when programs restarted. `interrupted` has the places in the selection of all counters
+/// that may have fallen. `past_damage` returns the falls before the first damage.
 ///
 /// # Errors
 ///
 /// Those of the scan.
 pub(crate) fn read_falls(
     selection: &Selection<'_>,
+    interrupted: &BTreeSet<usize>,
     grid: &Grid,
     past_damage: bool,
 ) -> Result<Vec<Fall>, Failure> {
-    if events_name(selection.source()).is_some() {
+    if interrupted.is_empty() || events_name(selection.source()).is_some() {
         return Ok(Vec::new());
     }
     let mut counters = selection.clone();
-    counters.retain(SelectedMetric::has_rates);
+    let may_fall = interrupted.iter().filter_map(|place| selection.metrics().get(*place));
+    let may_fall: BTreeSet<Pmid> = may_fall.map(|metric| metric.desc.pmid).collect();
+    counters.retain(|metric| may_fall.contains(&metric.desc.pmid));
     let mut last_values = HashMap::new();
     let mut last_falls: HashMap<(u32, u32), Timestamp> = HashMap::new();
     let mut found = BTreeMap::new();
@@ -180,7 +184,8 @@ mod tests {
         let mut selection = Selection::new(&archive);
         selection.select("");
         let grid = Grid::new(at(0)..=at(99), 128);
-        let falls = read_falls(&selection, &grid, false).unwrap();
+        let interrupted = (0..selection.metrics().len()).collect();
+        let falls = read_falls(&selection, &interrupted, &grid, false).unwrap();
         let names = |fall: &Fall| {
             let metrics = fall.metrics.iter();
             metrics.map(|place| selection.metrics()[*place].name.clone()).collect::<Vec<_>>()

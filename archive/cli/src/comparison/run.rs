@@ -22,6 +22,8 @@ use crate::{Failure, columns};
 /// Limit on the cells read at once, of 64 bytes each, and the minimum number of columns.
 const MAX_CELLS: usize = 1 << 17;
 const MIN_COLUMNS: u32 = 60;
+/// Relative error of sums of seconds.
+const ROUNDING: f64 = 1e-6;
 /// The reason of the periods whose records are damaged.
 const DAMAGED: &str = "damaged";
 
@@ -69,6 +71,9 @@ pub(crate) struct ObservedRun {
     pub(crate) histograms: BTreeMap<SeriesName, RunHistogram>,
     /// In the order of time.
     pub(crate) excluded: Vec<ExcludedPeriod>,
+    /// The places in the selection of counters whose rates are not known all the time: all that may
+    /// have fallen.
+    pub(crate) interrupted: BTreeSet<usize>,
     /// The damaged parts of the archives.
     pub(crate) lost: Vec<Loss>,
 }
@@ -106,18 +111,19 @@ impl ObservedRun {
         for_each_event(selection.source(), grid.window(), |event| {
             cuts.add_event(event, selection.metrics(), &grid, options);
         })?;
+        let mut read = ReadColumns::read(selection, &grid, options.past_damage)?;
+        let interrupted = read.interrupted(&grid);
         if options.with_falls {
-            for fall in read_falls(selection, &grid, options.past_damage)? {
+            for fall in read_falls(selection, &interrupted, &grid, options.past_damage)? {
                 cuts.add_fall(&fall, &grid, options);
             }
         }
-        let mut read = ReadColumns::read(selection, &grid, options.past_damage)?;
         let lost = std::mem::take(&mut read.lost);
         cuts.add_damage(&lost, &grid);
         cuts.add_gaps(selection.source(), &read.marks, &grid, options)?;
         let excluded = cuts.finish(&grid, options);
         let run = Self::of_columns(selection, read, &cuts.columns);
-        Ok(Self { excluded, lost, ..run })
+        Ok(Self { excluded, interrupted, lost, ..run })
     }
 
     /// Reads the numeric metrics of a selection in a window past damage, without looking for what is
@@ -253,6 +259,20 @@ impl ReadColumns {
         };
         read.add(envelope, 0, grid.columns());
         Ok(read)
+    }
+
+    /// Returns the metrics with rates that are not known for the whole of a column.
+    fn interrupted(&self, grid: &Grid) -> BTreeSet<usize> {
+        let window = grid.window();
+        let seconds = window.end().seconds_since(*window.start()) / f64::from(grid.columns());
+        let is_partial = |part: &ColumnSums| part.denominator < seconds * (1.0 - ROUNDING);
+        let mut places = BTreeSet::new();
+        for ((place, _), (is_rate, parts)) in &self.series {
+            if *is_rate && parts.iter().any(is_partial) {
+                places.insert(*place);
+            }
+        }
+        places
     }
 
     /// Adds an envelope whose first column is this one of all.
@@ -595,6 +615,36 @@ mod tests {
         array.parameter(parameter(1003), Value::String(b"web")).unwrap();
         array.parameter(parameter(1009), Value::U32(CLUSTER)).unwrap();
         array.finish()
+    }
+
+    #[test]
+    fn counters_that_fell_are_interrupted_and_no_others() {
+        for fall in 1..=60_u32 {
+            let rows = (0..=60_u32).map(|second| {
+                let since = if second < fall { 0 } else { fall };
+                (
+                    second,
+                    [
+                        ("fallen", 3 * (second - since) + if since == 0 { 5 } else { 1 }),
+                        ("steady", 3 * second),
+                    ],
+                )
+            });
+            let archive = Builder::new()
+                .metric("fallen", "u32 counter count")
+                .metric("steady", "u32 counter count")
+                .rows(rows)
+                .finish();
+            let archive = Archive::open(archive.base()).unwrap();
+            let mut selection = Selection::new(&archive);
+            selection.select("");
+            for columns in [7, 60, 128] {
+                let options = RunOptions { columns, ..RunOptions::default() };
+                let run = ObservedRun::read(&selection, at(0)..=at(60), options).unwrap();
+                let names = run.interrupted.iter().map(|place| &*selection.metrics()[*place].name);
+                assert_eq!(names.collect::<Vec<_>>(), ["fallen"], "{fall} s, {columns} columns");
+            }
+        }
     }
 
     #[test]

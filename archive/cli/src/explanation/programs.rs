@@ -59,13 +59,14 @@ pub(crate) fn read_events(
     Ok(events)
 }
 
-/// Reads where counters fell in a window of an archive without the events of an agent. Nothing says
-/// that a program restarted.
+/// Reads where `interrupted` counters fell in a window of an archive without the events of an agent.
+/// Nothing says that a program restarted.
 pub(crate) fn read_resets(
     selection: &Selection<'_>,
+    interrupted: &BTreeSet<usize>,
     window: RangeInclusive<Timestamp>,
 ) -> Result<Vec<RecordedEvent>, Failure> {
-    let falls = read_falls(selection, &Grid::new(window, COLUMNS), true)?;
+    let falls = read_falls(selection, interrupted, &Grid::new(window, COLUMNS), true)?;
     let mut events = Vec::with_capacity(falls.len());
     for fall in falls {
         events.push(RecordedEvent {
