@@ -311,8 +311,9 @@ impl Table {
         let mut panels = self.panels();
         if !self.begun
             && let Some(max_lines) = self.max_lines
+            && self.fitting(&panels, rows.len(), max_lines) < panels.len()
         {
-            self.leave_out_panels(&mut panels, rows.len(), max_lines);
+            panels = self.leave_out(rows, max_lines);
         }
         let continues = self.begun && panels.len() == 1 && !has_new_unit && !has_new_column;
         for panel in panels {
@@ -395,11 +396,11 @@ impl Table {
         panels.into_iter().map(places).collect()
     }
 
-    /// Removes the panels that do not fit into a number of lines, but not the first one.
-    fn leave_out_panels(&mut self, panels: &mut Vec<Vec<usize>>, rows: usize, max_lines: usize) {
+    /// Returns how many panels fit into a number of lines, at least one.
+    fn fitting(&self, panels: &[Vec<usize>], rows: usize, max_lines: usize) -> usize {
         let mut used = 0;
         let mut fitting = 0;
-        for panel in &*panels {
+        for panel in panels {
             // A rule, and the title or an empty line.
             used += self.heading(panel).len() + 2 + rows;
             if fitting > 0 && used > max_lines {
@@ -407,9 +408,26 @@ impl Table {
             }
             fitting += 1;
         }
-        self.left_out = panels.split_off(fitting).concat();
-        self.left_out.sort_unstable();
-        self.written.retain(|place| self.left_out.binary_search(place).is_err());
+        fitting
+    }
+
+    /// Leaves out the columns without a value, and those for which a number of lines still has no
+    /// room. Returns the panels of the others.
+    fn leave_out(&mut self, rows: &[Row], max_lines: usize) -> Vec<Vec<usize>> {
+        let all = self.written.clone();
+        let has_value = |place: &usize| {
+            let mut cells = rows.iter().filter_map(|row| row.cells.get(*place));
+            cells.any(|cell| *cell != TableCell::Missing)
+        };
+        if all.iter().any(has_value) {
+            self.written.retain(has_value);
+        }
+        let mut panels = self.panels();
+        panels.truncate(self.fitting(&panels, rows.len(), max_lines));
+        self.written = panels.concat();
+        self.left_out = all;
+        self.left_out.retain(|place| self.written.binary_search(place).is_err());
+        panels
     }
 
     /// Returns the lines of the head of a panel, each with a text for each column.
@@ -791,6 +809,34 @@ mod tests {
         let mut exact = table(&columns[..2], None, 80);
         let all = written(&mut exact, &[row("1", [Some("7"), None, None])]);
         assert!(all.contains("[x]  [y]"), "{all}");
+    }
+
+    #[test]
+    fn metrics_without_values_give_way_to_others() {
+        let columns = [("a.down", None), ("a.up", None), ("a.busy", None)];
+        let row = |cells: [TableCell; 3]| Row {
+            at: Timestamp::EPOCH,
+            time: "1".to_owned(),
+            cells: cells.to_vec(),
+            event: None,
+        };
+        let text = |text: &str| TableCell::Text(text.to_owned());
+        let written = |max_lines: usize, row: Row| {
+            let mut table = table(&columns, Some("day"), 7);
+            table.max_lines = Some(max_lines);
+            let mut out = Output::new();
+            table.write_block(&mut out, &[row]).unwrap();
+            (String::from_utf8(out.text.split_off(0)).unwrap(), table.left_out)
+        };
+        let busy = || row([TableCell::Missing, text("3"), text("9")]);
+        let (all, left_out) = written(100, busy());
+        assert!(all.contains("down") && left_out.is_empty(), "{all}");
+        let (some, left_out) = written(4, busy());
+        assert!(some.contains("up") && !some.contains("down"), "{some}");
+        assert_eq!(left_out, [0, 2]);
+        let (none, left_out) = written(4, row([const { TableCell::Missing }; 3]));
+        assert!(none.contains("down"), "{none}");
+        assert_eq!(left_out, [1, 2]);
     }
 
     #[test]
