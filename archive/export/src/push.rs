@@ -59,8 +59,9 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// Returns whether points carry their start time, so that no zero is sent for it.
-    const fn has_starts(self) -> bool {
+    /// Returns whether all receivers know the start times of points, so that no zero is sent for
+    /// them.
+    const fn replaces_zeros(self) -> bool {
         match self {
             Self::RemoteWrite1 | Self::RemoteWrite2 => false,
             #[cfg(feature = "otlp")]

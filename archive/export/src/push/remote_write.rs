@@ -40,6 +40,9 @@ mod v2 {
         pub(super) value: f64,
         #[prost(int64, tag = "2")]
         pub(super) milliseconds: i64,
+        /// Milliseconds since 1970 UTC; 0 if unknown. Since 2.0-rc.4; earlier receivers skip it.
+        #[prost(int64, tag = "3")]
+        pub(super) start: i64,
     }
 
     #[derive(Clone, Copy, PartialEq, Message)]
@@ -92,12 +95,15 @@ pub(super) fn encode_2(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>)
     for run in points.chunk_by(|one, other| one.series == other.series) {
         let series = run.first().and_then(|point| table.get(point.series));
         let Some(series) = series else { continue };
-        let sample =
-            |point: &Point| v2::Sample { value: point.value, milliseconds: point.milliseconds };
+        let mut samples = Vec::new();
+        for point in run {
+            let Point { value, milliseconds, start, .. } = *point;
+            samples.push(v2::Sample { value, milliseconds, start });
+        }
         let labels = series.labels().flat_map(|(name, value)| [name, value]);
         all.push(v2::Series {
             labels: labels.map(|text| symbols.place(text)).collect(),
-            samples: run.iter().map(sample).collect(),
+            samples,
             metadata: Some(v2::Metadata {
                 kind: kind_2(series),
                 unit: symbols.place(&series.unit),
@@ -133,3 +139,6 @@ impl Symbols {
         place
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,9 @@ pub(super) struct Point {
     /// The time since 1970 UTC.
     pub(super) milliseconds: i64,
     pub(super) value: f64,
+    /// The time at which the program began to count, in milliseconds since 1970 UTC; 0 if it is
+    /// unknown or not sent.
+    pub(super) start: i64,
 }
 
 /// A series with the form that it has in requests.
@@ -114,31 +117,48 @@ impl SeriesTable {
         // A number can end one series and begin another in one step.
         for sample in list.iter().filter(|sample| sample.kind == SampleKind::Stale) {
             if began.contains(&sample.series) {
-                self.push(sample, points);
+                self.push(sample, 0, points);
             }
         }
         for id in began {
             self.begin(*id, samples, catalog);
         }
-        let is_otlp = self.protocol.has_starts();
+        let replaces_zeros = self.protocol.replaces_zeros();
         for sample in list {
             let is_taken = sample.kind == SampleKind::Stale && began.contains(&sample.series);
-            if is_taken || (is_otlp && sample.kind == SampleKind::Zero) {
+            if is_taken || (replaces_zeros && sample.kind == SampleKind::Zero) {
                 continue;
             }
-            if is_otlp {
+            if replaces_zeros {
                 self.follow_start(sample.series, samples, catalog);
             }
-            self.push(sample, points);
+            self.push(sample, self.start(sample, samples), points);
         }
     }
 
-    fn push(&self, sample: &Sample, points: &mut Vec<Point>) {
+    /// Returns the start time of a sample of remote write 2.0 in milliseconds; 0 where it has none.
+    fn start(&self, sample: &Sample, samples: &Samples) -> i64 {
+        if self.protocol != Protocol::RemoteWrite2 || sample.kind != SampleKind::Value {
+            return 0;
+        }
+        let known = self.current.get(sample.series.index()).copied().flatten();
+        let kind = known.and_then(|number| self.get(number)).map(|series| series.kind);
+        if kind == Some(Kind::Gauge) {
+            return 0;
+        }
+        let start = samples.series(sample.series).and_then(|series| series.start);
+        let milliseconds = start.map_or(0, |start| start.div_euclid(1_000_000));
+        // Receivers refuse a start that is not before the sample.
+        if milliseconds < sample.milliseconds { milliseconds } else { 0 }
+    }
+
+    fn push(&self, sample: &Sample, start: i64, points: &mut Vec<Point>) {
         if let Some(Some(series)) = self.current.get(sample.series.index()) {
             points.push(Point {
                 series: *series,
                 milliseconds: sample.milliseconds,
                 value: sample.value,
+                start,
             });
         }
     }
