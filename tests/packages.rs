@@ -22,8 +22,16 @@ fn run(command: &mut Command) -> String {
     stdout
 }
 
+/// Returns the path to programs, with rpm where `ci/rpm` has fetched it.
+fn path() -> String {
+    let rpm = binaries::workspace().join("target/rpm/bin");
+    let usual = std::env::var("PATH").unwrap_or_default();
+    if rpm.is_dir() { format!("{}:{usual}", rpm.display()) } else { usual }
+}
+
 fn dist(programs: &Path, into: &Path, umask: &str) {
     run(Command::new("sh")
+        .env("PATH", path())
         .args(["-c", "umask $1; exec \"$2\" \"$3\"", "sh", umask])
         .arg(binaries::workspace().join("ci/dist"))
         .arg(into)
@@ -217,7 +225,8 @@ fn packages_are_the_same_bytes_each_time_and_belong_to_root() {
     dist(&programs, &second, "077");
     let sums = fs::read_to_string(first.join("SHA256SUMS")).expect("sums");
     assert_eq!(sums, fs::read_to_string(second.join("SHA256SUMS")).expect("sums"));
-    assert_eq!(sums.lines().count(), 2, "{sums}");
+    let count = if exists("rpmbuild") { 3 } else { 2 };
+    assert_eq!(sums.lines().count(), count, "{sums}");
     run(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&second));
 
     let (package, tarball) = (file(&first, ".deb"), file(&first, ".tar.gz"));
@@ -249,7 +258,70 @@ fn packages_are_the_same_bytes_each_time_and_belong_to_root() {
     assert!(field("Depends").starts_with("libc6 (>= 2."), "{}", field("Depends"));
 }
 
+/// Returns an rpm that installs into a root directory, without the programs of its scripts.
+fn rpm(root: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("rpm");
+    command.args(["--root", root.to_str().expect("a path")]).args(["--noscripts", "--nodeps"]);
+    run(command.args(arguments).env("PATH", path()).env("LC_ALL", "C"))
+}
+
+#[test]
+#[ignore = "takes half a minute: ci/slow runs it"]
+fn an_rpm_is_installed_upgraded_and_removed() {
+    if !exists("rpmbuild") {
+        return skip("rpmbuild is not here");
+    }
+    let scratch = Scratch::new();
+    let packages = scratch.path().join("packages");
+    let programs = binaries::mmv_agent();
+    dist(programs.parent().expect("a directory"), &packages, "077");
+    let package = file(&packages, ".rpm").display().to_string();
+    let query = |format: &str| {
+        let mut rpm = Command::new("rpm");
+        run(rpm.args(["-qp", "--qf", format, &package]).env("PATH", path()).env("LC_ALL", "C"))
+    };
+    let owners = query("[%{FILEUSERNAME}:%{FILEGROUPNAME}\n]");
+    assert!(owners.lines().all(|owner| owner == "root:root"), "{owners}");
+    assert_eq!(query("%{VERSION}"), env!("CARGO_PKG_VERSION").replacen('-', "~", 1));
+    assert!(query("[%{REQUIRES}\n]").contains("libc.so.6(GLIBC_2."), "needs no glibc");
+    for script in ["POSTIN", "PREUN", "POSTUN"] {
+        let text = query(&format!("%{{{script}}}"));
+        assert!(text.contains("systemctl"), "{script}: {text}");
+        run(Command::new("sh").args(["-n", "-c", &text]));
+    }
+    if run(Command::new("id").arg("-u")).trim() != "0" {
+        return skip("rpm needs root to install into another root directory");
+    }
+
+    let directory = scratch.path().join("root");
+    fs::create_dir_all(&directory).expect("a root directory");
+    rpm(&directory, &["--install", &package]);
+    for (file, mode) in [
+        ("usr/bin/mmv-agent", 0o755),
+        (CONFIGURATION, 0o644),
+        ("usr/lib/systemd/system/mmv-agent.service", 0o644),
+        ("usr/lib/sysusers.d/mmv-agent.conf", 0o644),
+        ("usr/share/man/man1/mmv-agent-run.1", 0o644),
+        ("usr/share/licenses/mmv-agent/LICENSE-MIT", 0o644),
+        ("usr/share/doc/mmv-agent/third-party.txt", 0o644),
+    ] {
+        let found = fs::metadata(directory.join(file));
+        let found = found.unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert_eq!(found.permissions().mode() & 0o7777, mode, "{file}");
+        assert!(found.len() > 0, "{file} is empty");
+    }
+    run(Command::new(directory.join("usr/bin/mmv-archive")).arg("--version"));
+
+    let configuration = directory.join(CONFIGURATION);
+    fs::write(&configuration, EDITED).expect("edit the configuration");
+    rpm(&directory, &["--upgrade", "--force", &package]);
+    assert_eq!(fs::read_to_string(&configuration).expect("the configuration"), EDITED);
+    rpm(&directory, &["--erase", "mmv-agent"]);
+    assert!(!directory.join("usr/bin/mmv-agent").exists());
+    let saved = directory.join(format!("{CONFIGURATION}.rpmsave"));
+    assert_eq!(fs::read_to_string(saved).expect("the edited configuration"), EDITED);
+}
+
 fn exists(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    std::env::split_paths(&path()).any(|directory| directory.join(program).is_file())
 }
