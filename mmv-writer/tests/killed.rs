@@ -22,6 +22,9 @@ fn kills() -> u32 {
     if std::env::var_os("MMV_LONG").is_some() { 340 } else { 34 }
 }
 
+/// Limit on the time after which a child is killed.
+const MAX_MOMENT: Duration = Duration::from_millis(400);
+
 const COUNTERS: u64 = 30;
 const QUEUES: [&str; 3] = ["in", "out", "retry"];
 
@@ -172,12 +175,12 @@ struct Found {
 /// starts again. It has the file `app`, and perhaps an overflow file.
 fn kill_again_and_again(directory: &Path, mode: &str, check: impl Fn(&File)) -> Found {
     let mut found = Found::default();
+    let mut longest = Duration::from_millis(if mode == "overflow" { 40 } else { 4 });
     for kill in 0..kills() {
         let mut child = start(directory, mode);
         // Moments that are spread evenly, and as the machine will have it.
         let moment = f64::from(kill) * 0.618_033_988_749_895 % 1.0;
-        let longest = if mode == "overflow" { 40e-3 } else { 4e-3 };
-        std::thread::sleep(Duration::from_secs_f64(moment * longest));
+        std::thread::sleep(longest.mul_f64(moment));
         child.kill().unwrap();
         child.wait().unwrap();
 
@@ -186,6 +189,10 @@ fn kill_again_and_again(directory: &Path, mode: &str, check: impl Fn(&File)) -> 
         assert!(seen.iter().all(|name| ["app", "app.2"][..most].contains(&&**name)), "{seen:?}");
         assert!(most == 1 || seen != ["app"], "the first file without the overflow file");
         found.none += u32::from(seen.is_empty());
+        if seen.is_empty() {
+            // Perhaps too early, as on a busy machine.
+            longest = (longest + longest / 8).min(MAX_MOMENT);
+        }
         found.files += seen.len() as u32;
         found.overflow += u32::from(seen == ["app.2"]);
         for name in &seen {
