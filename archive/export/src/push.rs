@@ -16,6 +16,7 @@
 //! | [`client`] | one request, one answer, both bounded |
 //! | [`verdict`] | the meaning of an answer |
 //! | [`series`], [`batch`] | samples between two records, in the order in which they are sent |
+//! | [`native`] | native histograms and exponential buckets |
 //! | [`labels`], [`remote_write`], [`otlp`] | the bytes of requests |
 //! | [`state`] | the cursor of a host, in a file |
 //! | [`queue`] | the batches of a host |
@@ -31,6 +32,7 @@ mod batch;
 pub(crate) mod client;
 mod counts;
 mod labels;
+mod native;
 #[cfg(feature = "otlp")]
 mod otlp;
 pub(crate) mod own_metrics;
@@ -43,6 +45,8 @@ pub(crate) mod target;
 mod verdict;
 
 pub(crate) use counts::DeliveryCounts;
+
+use crate::samples::HistogramForm;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Protocol {
@@ -66,6 +70,30 @@ impl Protocol {
             Self::RemoteWrite1 | Self::RemoteWrite2 => false,
             #[cfg(feature = "otlp")]
             Self::Otlp => true,
+        }
+    }
+
+    /// Checks that requests can have histograms in a form.
+    pub(crate) fn check_histograms(self, form: HistogramForm) -> Result<(), String> {
+        match (self, form) {
+            (_, HistogramForm::Classic)
+            | (Self::RemoteWrite1, HistogramForm::Exponential)
+            | (Self::RemoteWrite2, _) => Ok(()),
+            (Self::RemoteWrite1, HistogramForm::Custom) => {
+                Err("--histograms custom: remote write 1.0 has no custom buckets; use \
+                     --protocol 2.0, or --histograms exponential"
+                    .to_owned())
+            }
+            #[cfg(feature = "otlp")]
+            (Self::Otlp, HistogramForm::Exponential) => {
+                Err("--histograms exponential: not by OTLP; use --histograms classic".to_owned())
+            }
+            #[cfg(feature = "otlp")]
+            (Self::Otlp, HistogramForm::Custom) => {
+                Err("--histograms custom: a histogram of OTLP has the buckets of the archive with \
+                     --histograms classic"
+                    .to_owned())
+            }
         }
     }
 }

@@ -10,12 +10,13 @@
 //! | an event of the agent: the program started | 0 at that time for counters and histograms |
 //! | an instance that a running program creates | 0 at the time of the values before it |
 //! | an instance with another number | the same series |
-//! | buckets and their sum | cumulative buckets, sum and count |
+//! | buckets and their sum | cumulative buckets, sum and count; or a [native histogram](HistogramForm) |
 //! | two records in one millisecond | the second one a millisecond later |
 //!
 //! A walk that resumes replays earlier steps to rebuild its state. The caller converts them too and
 //! discards their output; what follows is identical to an uninterrupted run.
 
+mod buckets;
 mod histogram;
 mod table;
 
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use pcp_archive::{InstanceId, Semantics};
 
+pub use buckets::{BucketBounds, BucketCounts};
 #[cfg(any(feature = "push", feature = "serve"))]
 pub(crate) use table::all_labels;
 pub use table::{FamilyPart, SampleSeries, SampleSeriesId};
@@ -34,6 +36,18 @@ use crate::walk::{Catalog, Change, Number, SeriesId, Step, StepKind};
 use histogram::Histogram;
 use table::Table;
 
+/// The form in which histograms are exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum HistogramForm {
+    /// A series for each bucket, with cumulative counts
+    #[default]
+    Classic,
+    /// One native histogram with the buckets of the archive; by remote write 2.0
+    Custom,
+    /// One native histogram with exponential buckets
+    Exponential,
+}
+
 /// A value of a series at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
@@ -41,10 +55,13 @@ pub struct Sample {
     pub series: SampleSeriesId,
     /// Milliseconds since 1970 UTC.
     pub milliseconds: i64,
-    /// The value, in base units.
+    /// The value, in base units; of a native histogram the sum of its values, NaN if it is not
+    /// known.
     pub value: f64,
     /// The origin of the sample.
     pub kind: SampleKind,
+    /// The place of the counts of a native histogram among those of the step.
+    buckets: Option<u32>,
 }
 
 /// The origin of a sample.
@@ -128,12 +145,26 @@ pub struct Samples {
     /// Whether an archive ended with the last step.
     is_over: bool,
     names: SharedValues<str>,
+    form: HistogramForm,
 }
 
 impl Samples {
     /// Creates a converter for all steps of a walk.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets the form of histograms, which is classic otherwise. It must precede all steps.
+    #[must_use]
+    pub const fn with_histograms(mut self, form: HistogramForm) -> Self {
+        self.form = form;
+        self
+    }
+
+    /// Returns the counts of a native histogram that is a sample of the last step; `None` of a
+    /// stale marker and of other samples.
+    pub fn bucket_counts(&self, sample: &Sample) -> Option<&Arc<BucketCounts>> {
+        self.table.buckets.get(sample.buckets? as usize)
     }
 
     /// Returns a series that was in [`ConvertedStep::began`], until the step after the end of its
@@ -301,6 +332,9 @@ impl Samples {
                 let Some(bucket) = bucket else { return Target::Nothing };
                 let histogram = self
                     .histogram(id, family, bucket.histogram, || without_instance(&series.labels));
+                if let Some(histogram) = self.histograms.get_mut(histogram) {
+                    histogram.add_bucket(&bucket, family);
+                }
                 Target::Bucket {
                     histogram,
                     bound: bucket.last.map(|last| family.scale.apply(last)),
@@ -363,10 +397,11 @@ impl Samples {
         instance: Option<InstanceId>,
         labels: impl FnOnce() -> Arc<[Label]>,
     ) -> usize {
+        let form = self.form;
         let table = &mut self.table;
         let histograms = &mut self.histograms;
         *self.by_instance.entry((id, instance)).or_insert_with(|| {
-            histograms.push(Histogram::new(id, family, labels(), table));
+            histograms.push(Histogram::new(form, id, family, labels(), table));
             histograms.len() - 1
         })
     }

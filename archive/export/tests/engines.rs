@@ -4,6 +4,7 @@
 //! Each test prints the versions that it ran with.
 
 mod engine;
+mod native;
 mod prometheus;
 mod push;
 mod rotel;

@@ -17,6 +17,7 @@ use crate::push::sender::{BATCH, DeliveryFailure, Sender};
 use crate::push::state::{StateDirectory, StateError};
 use crate::push::target::{Authorization, SecretError, Target};
 use crate::push::{DeliveryCounts, Protocol};
+use crate::samples::HistogramForm;
 use crate::text::{json_line, print, warn};
 use crate::tree::Host;
 
@@ -60,6 +61,10 @@ pub(crate) struct PushCommand {
     /// Protocol of the requests
     #[arg(long, value_enum, default_value = "1.0")]
     protocol: Protocol,
+
+    /// Form of histograms
+    #[arg(long, value_enum, default_value = "classic")]
+    histograms: HistogramForm,
 
     /// File with a bearer token
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
@@ -107,6 +112,7 @@ impl PushCommand {
         }
         // Not by the command line parser, which would print a URL with credentials.
         let target: Target = self.url.parse().map_err(Failure::Url)?;
+        self.protocol.check_histograms(self.histograms).map_err(Failure::Usage)?;
         let state = StateDirectory::open(&self.state)?;
         let client = Client::new(ClientOptions {
             target,
@@ -137,7 +143,8 @@ impl PushCommand {
     }
 
     fn open(&self, host: &Host, state: &StateDirectory) -> Result<HostQueue, OpenError> {
-        HostQueue::open(host, &self.source.selection(), state, &self.url, self.protocol)
+        let selection = self.source.selection();
+        HostQueue::open(host, &selection, state, &self.url, self.protocol, self.histograms)
     }
 
     /// Sends all existing data, one host after the other.

@@ -74,7 +74,7 @@ impl Batch {
             let next = place.and_then(|place| ends.get_mut(*place as usize));
             if let Some((slot, next)) = next.and_then(|next| Some((ordered.get_mut(*next)?, next)))
             {
-                *slot = *point;
+                slot.clone_from(point);
                 *next += 1;
             }
         }

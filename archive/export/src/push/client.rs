@@ -39,7 +39,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// The delay that it asks for.
     pub(crate) retry_after: Option<Duration>,
-    /// The number of samples that it claims to have stored.
+    /// The number of samples, including native histograms, that it claims to have stored.
     pub(crate) written: Option<u64>,
     /// The beginning of its text.
     pub(crate) text: Vec<u8>,
@@ -86,7 +86,7 @@ impl Client {
         let mut answer = Answer {
             status: response.status().as_u16(),
             retry_after: number(&response, "Retry-After").map(Duration::from_secs),
-            written: number(&response, "X-Prometheus-Remote-Write-Samples-Written"),
+            written: written(&response),
             text: Vec::new(),
         };
         // The status is an answer even if the text cannot be read.
@@ -94,6 +94,17 @@ impl Client {
         let _ = reader.take(MAX_ANSWER).read_to_end(&mut answer.text);
         Ok(answer)
     }
+}
+
+/// Returns the number of samples and native histograms that a receiver of remote write 2.0 stored.
+/// One that stored only histograms may leave out the number of samples.
+fn written<B>(response: &ureq::http::Response<B>) -> Option<u64> {
+    let samples = number(response, "X-Prometheus-Remote-Write-Samples-Written");
+    let histograms = number(response, "X-Prometheus-Remote-Write-Histograms-Written");
+    if samples.is_none() {
+        return histograms;
+    }
+    Some(samples?.saturating_add(histograms.unwrap_or(0)))
 }
 
 /// Returns the number in a header.

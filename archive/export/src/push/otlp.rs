@@ -119,7 +119,7 @@ fn histogram(parts: &[Point], series: &Series, table: &SeriesTable) -> Option<Hi
             FamilyPart::Bucket(bound) => buckets.push((bound, point.value)),
             FamilyPart::Sum => sum = Some(point),
             FamilyPart::Count => count = Some(point),
-            FamilyPart::Value => {}
+            FamilyPart::Value | FamilyPart::CustomBuckets | FamilyPart::ExponentialBuckets => {}
         }
     }
     let count = count?;

@@ -15,7 +15,7 @@ use super::series::{Point, SeriesTable};
 use super::state::{Cursor, StateDirectory, StateError, StateFile};
 use super::{DeliveryCounts, Protocol};
 use crate::position::Position;
-use crate::samples::{Sample, SampleSeriesId, Samples};
+use crate::samples::{HistogramForm, Sample, SampleSeriesId, Samples};
 use crate::selection::MetricSelection;
 use crate::text::warn;
 use crate::tree::{Archives, Host};
@@ -107,6 +107,7 @@ impl HostQueue {
         state: &StateDirectory,
         url: &str,
         protocol: Protocol,
+        histograms: HistogramForm,
     ) -> Result<Self, OpenError> {
         let file = state.file(&host.name, url);
         let cursor = file.read()?;
@@ -115,7 +116,7 @@ impl HostQueue {
         let mut queue = Self {
             name: host.name.clone(),
             archives: host.archives.clone(),
-            samples: Samples::new(),
+            samples: Samples::new().with_histograms(histograms),
             table: SeriesTable::new(protocol),
             protocol,
             batch: Batch::default(),

@@ -5,8 +5,11 @@
 
 use hashbrown::HashMap;
 use prost::Message;
-use prost::encoding::{WireType, double, encode_key, encode_varint, encoded_len_varint, int64};
+use prost::encoding::{
+    WireType, double, encode_key, encode_varint, encoded_len_varint, int64, message,
+};
 
+use super::native::Histogram;
 use super::series::{Point, Series, SeriesTable};
 use crate::mapping::Kind;
 use crate::samples::FamilyPart;
@@ -14,6 +17,8 @@ use crate::samples::FamilyPart;
 /// Messages of the package `io.prometheus.write.v2`.
 mod v2 {
     use prost::Message;
+
+    use crate::push::native::Histogram;
 
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Request {
@@ -30,6 +35,8 @@ mod v2 {
         pub(super) labels: Vec<u32>,
         #[prost(message, repeated, tag = "2")]
         pub(super) samples: Vec<Sample>,
+        #[prost(message, repeated, tag = "3")]
+        pub(super) histograms: Vec<Histogram>,
         #[prost(message, optional, tag = "5")]
         pub(super) metadata: Option<Metadata>,
     }
@@ -59,12 +66,18 @@ mod v2 {
 const REQUEST_SERIES: u32 = 1;
 /// The number of the field with the samples of a series.
 const SERIES_SAMPLES: u32 = 2;
+/// The number of the field with the native histograms of a series.
+const SERIES_HISTOGRAMS: u32 = 4;
 
 /// Encodes an uncompressed request of 1.0 with samples that are sorted by series.
 pub(super) fn encode_1(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>) {
     for run in points.chunk_by(|one, other| one.series == other.series) {
         let series = run.first().and_then(|point| table.get(point.series));
         let Some(series) = series else { continue };
+        if series.is_native() {
+            encode_native_1(run, series, out);
+            continue;
+        }
         let samples: usize = run.iter().map(|point| framed(sample_len(point))).sum();
         encode_key(REQUEST_SERIES, WireType::LengthDelimited, out);
         encode_varint((series.encoded.len() + samples) as u64, out);
@@ -76,6 +89,16 @@ pub(super) fn encode_1(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>)
             int64::encode(2, &point.milliseconds, out);
         }
     }
+}
+
+fn encode_native_1(points: &[Point], series: &Series, out: &mut Vec<u8>) {
+    let mut message = series.encoded.to_vec();
+    for point in points {
+        message::encode(SERIES_HISTOGRAMS, &Histogram::new(point, series.of.part), &mut message);
+    }
+    encode_key(REQUEST_SERIES, WireType::LengthDelimited, out);
+    encode_varint(message.len() as u64, out);
+    out.append(&mut message);
 }
 
 fn sample_len(point: &Point) -> usize {
@@ -96,7 +119,12 @@ pub(super) fn encode_2(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>)
         let series = run.first().and_then(|point| table.get(point.series));
         let Some(series) = series else { continue };
         let mut samples = Vec::new();
+        let mut histograms = Vec::new();
         for point in run {
+            if series.is_native() {
+                histograms.push(Histogram::new(point, series.of.part));
+                continue;
+            }
             let Point { value, milliseconds, start, .. } = *point;
             samples.push(v2::Sample { value, milliseconds, start });
         }
@@ -104,6 +132,7 @@ pub(super) fn encode_2(points: &[Point], table: &SeriesTable, out: &mut Vec<u8>)
         all.push(v2::Series {
             labels: labels.map(|text| symbols.place(text)).collect(),
             samples,
+            histograms,
             metadata: Some(v2::Metadata {
                 kind: kind_2(series),
                 unit: symbols.place(&series.unit),

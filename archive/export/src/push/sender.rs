@@ -211,8 +211,8 @@ impl Delivery<'_> {
         let mut newest: Vec<Point> = Vec::new();
         for point in self.points.iter().filter(|point| series.contains(&point.series)) {
             match newest.last_mut().filter(|last| last.series == point.series) {
-                Some(last) => *last = *point,
-                None => newest.push(*point),
+                Some(last) => last.clone_from(point),
+                None => newest.push(point.clone()),
             }
         }
         Ok(self.answer(&newest, &mut false)? == Verdict::Stored)
@@ -221,7 +221,7 @@ impl Delivery<'_> {
     /// Returns whether the newest of some samples is too old, and therefore all of them.
     fn is_all_too_old(&self, points: &[Point]) -> Result<bool, DeliveryFailure> {
         let newest = points.iter().max_by_key(|point| point.milliseconds);
-        let newest: Vec<Point> = newest.into_iter().copied().collect();
+        let newest: Vec<Point> = newest.into_iter().cloned().collect();
         let answer = self.answer(&newest, &mut false)?;
         Ok(matches!(answer, Verdict::TooOldForAll(_)))
     }

@@ -14,22 +14,25 @@ use super::labels;
 use crate::mapping::Kind;
 #[cfg(feature = "otlp")]
 use crate::mapping::Label;
-#[cfg(feature = "otlp")]
-use crate::samples::FamilyPart;
-use crate::samples::{Sample, SampleKind, SampleSeries, SampleSeriesId, Samples, all_labels};
+use crate::samples::{
+    BucketCounts, FamilyPart, Sample, SampleKind, SampleSeries, SampleSeriesId, Samples, all_labels,
+};
 use crate::shared_values::{SharedValues, fit, put};
 use crate::walk::Catalog;
 
 /// A sample that waits to be sent.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Point {
     pub(super) series: u32,
     /// The time since 1970 UTC.
     pub(super) milliseconds: i64,
+    /// The value; of a native histogram the sum of its values.
     pub(super) value: f64,
     /// The time at which the program began to count, in milliseconds since 1970 UTC; 0 if it is
     /// unknown or not sent.
     pub(super) start: i64,
+    /// The counts of a native histogram.
+    pub(super) buckets: Option<Arc<BucketCounts>>,
 }
 
 /// A series with the form that it has in requests.
@@ -51,6 +54,11 @@ pub(super) struct Series {
 }
 
 impl Series {
+    /// Returns whether its samples are native histograms.
+    pub(super) const fn is_native(&self) -> bool {
+        matches!(self.of.part, FamilyPart::CustomBuckets | FamilyPart::ExponentialBuckets)
+    }
+
     /// Returns all labels, including that of the metric's name, sorted by name.
     pub(super) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         all_labels(&self.of.name, &self.of.labels)
@@ -117,7 +125,7 @@ impl SeriesTable {
         // A number can end one series and begin another in one step.
         for sample in list.iter().filter(|sample| sample.kind == SampleKind::Stale) {
             if began.contains(&sample.series) {
-                self.push(sample, 0, points);
+                self.push(sample, samples, points);
             }
         }
         for id in began {
@@ -132,7 +140,7 @@ impl SeriesTable {
             if replaces_zeros {
                 self.follow_start(sample.series, samples, catalog);
             }
-            self.push(sample, self.start(sample, samples), points);
+            self.push(sample, samples, points);
         }
     }
 
@@ -152,13 +160,14 @@ impl SeriesTable {
         if milliseconds < sample.milliseconds { milliseconds } else { 0 }
     }
 
-    fn push(&self, sample: &Sample, start: i64, points: &mut Vec<Point>) {
+    fn push(&self, sample: &Sample, samples: &Samples, points: &mut Vec<Point>) {
         if let Some(Some(series)) = self.current.get(sample.series.index()) {
             points.push(Point {
                 series: *series,
                 milliseconds: sample.milliseconds,
                 value: sample.value,
-                start,
+                start: self.start(sample, samples),
+                buckets: samples.bucket_counts(sample).cloned(),
             });
         }
     }
@@ -201,8 +210,11 @@ impl SeriesTable {
 
     #[cfg(feature = "otlp")]
     fn group(&mut self, series: &Series, number: u32) -> u32 {
-        if series.of.part == FamilyPart::Value {
-            return number;
+        match series.of.part {
+            FamilyPart::Bucket(_) | FamilyPart::Sum | FamilyPart::Count => {}
+            FamilyPart::Value | FamilyPart::CustomBuckets | FamilyPart::ExponentialBuckets => {
+                return number;
+            }
         }
         let mut labels = series.of.labels.to_vec();
         labels.retain(|label| &*label.name != "le");

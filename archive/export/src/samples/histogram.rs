@@ -1,40 +1,28 @@
-//! Histograms in the form of Prometheus: cumulative counts by upper bound.
-//!
-//! An archive has the count of each bucket that was ever hit. Here each bucket has the count of
-//! all values up to its bound, also before it was hit: when a bucket appears, it gets a sample with
-//! the count of the buckets below it at the time of the previous sample. Otherwise the increase
-//! over that time would be greater for the lower bucket than for the new one.
+//! Histograms: the state that both forms share.
+
+mod classic;
+mod native;
 
 use std::sync::Arc;
 
-use super::table::{FamilyPart, SampleSeries, SampleSeriesId, Table};
-use super::{bound_text, named};
+use pcp_archive::scan::histogram::HistogramBucket;
+
+use self::classic::Classic;
+use self::native::Native;
+use super::HistogramForm;
+use super::buckets::BucketBounds;
+use super::table::Table;
 use crate::mapping::{Family, FamilyId, Label};
 
-/// A bucket below the infinite one.
 #[derive(Debug)]
-struct Bucket {
-    bound: f64,
-    count: f64,
-    /// The last sent count of this bucket and those below it.
-    cumulative: f64,
-    series: SampleSeriesId,
+enum Parts {
+    Classic(Classic),
+    Native(Native),
 }
 
 #[derive(Debug)]
 pub(super) struct Histogram {
-    family: FamilyId,
-    base: Arc<str>,
-    labels: Arc<[Label]>,
-    /// The buckets, sorted by bound.
-    buckets: Vec<Bucket>,
-    /// The count of the bucket without a bound.
-    unbounded: f64,
-    infinite: SampleSeriesId,
-    count: SampleSeriesId,
-    sum: Option<(SampleSeriesId, f64)>,
-    /// The time of the last samples, unless the histogram has ended since.
-    last: Option<i64>,
+    parts: Parts,
     /// The number of its series of the archive that have values now.
     pub(super) live: usize,
     /// Whether all of its series of the archive began in this step.
@@ -47,87 +35,53 @@ pub(super) struct Histogram {
 
 impl Histogram {
     pub(super) fn new(
+        form: HistogramForm,
         id: FamilyId,
         family: &Family,
         labels: Arc<[Label]>,
         table: &mut Table,
     ) -> Self {
-        let base: Arc<str> = family.name.as_str().into();
-        let bucket_name = format!("{base}_bucket").into();
-        let bucket_labels = with_bound(&labels, f64::INFINITY);
-        let bucket = FamilyPart::Bucket(f64::INFINITY);
-        let infinite = table.add(new_series(id, bucket_name, bucket_labels, bucket, None));
-        let count_name = format!("{base}_count").into();
-        let count_labels = Arc::clone(&labels);
-        let count = table.add(new_series(id, count_name, count_labels, FamilyPart::Count, None));
-        Self {
-            family: id,
-            base,
-            labels,
-            buckets: Vec::new(),
-            unbounded: 0.0,
-            infinite,
-            count,
-            sum: None,
-            last: None,
-            live: 0,
-            is_new: false,
-            from_zero: None,
-            start: None,
-            is_touched: false,
+        let parts = match form {
+            HistogramForm::Classic => Parts::Classic(Classic::new(id, family, labels, table)),
+            HistogramForm::Custom | HistogramForm::Exponential => {
+                Parts::Native(Native::new(form, id, family, labels, table))
+            }
+        };
+        Self { parts, live: 0, is_new: false, from_zero: None, start: None, is_touched: false }
+    }
+
+    /// Adds a bucket, unless it is known.
+    pub(super) fn add_bucket(&mut self, bucket: &HistogramBucket, family: &Family) {
+        if let Parts::Native(native) = &mut self.parts {
+            native.add_bucket(BucketBounds::new(bucket, family.scale));
         }
     }
 
     /// Sets the count of the bucket with an upper bound in base units.
     pub(super) fn set_bucket(&mut self, bound: Option<f64>, count: f64, table: &mut Table) {
         self.is_touched = true;
-        let Some(bound) = bound else {
-            self.unbounded = count;
-            return;
-        };
-        match self.buckets.binary_search_by(|bucket| bucket.bound.total_cmp(&bound)) {
-            Ok(at) => {
-                if let Some(bucket) = self.buckets.get_mut(at) {
-                    bucket.count = count;
-                }
+        match &mut self.parts {
+            Parts::Classic(classic) => {
+                let counts_from_zero = self.from_zero.is_some();
+                classic.set_bucket(bound, count, self.start, counts_from_zero, table);
             }
-            Err(at) => {
-                let below = at.checked_sub(1).and_then(|below| self.buckets.get(below));
-                let cumulative = below.map_or(0.0, |below| below.cumulative);
-                let name = format!("{}_bucket", self.base).into();
-                let labels = with_bound(&self.labels, bound);
-                let part = FamilyPart::Bucket(bound);
-                let series = table.add(new_series(self.family, name, labels, part, self.start));
-                self.buckets.insert(at, Bucket { bound, count, cumulative, series });
-                if let Some(last) = self.last.filter(|_| self.from_zero.is_none()) {
-                    table.earlier(series, last, cumulative);
-                }
-            }
+            Parts::Native(native) => native.set_bucket(bound, count),
         }
     }
 
     pub(super) fn set_sum(&mut self, sum: f64, table: &mut Table) {
         self.is_touched = true;
-        let series = if let Some((series, _)) = self.sum {
-            series
-        } else {
-            let name = format!("{}_sum", self.base).into();
-            let labels = Arc::clone(&self.labels);
-            table.add(new_series(self.family, name, labels, FamilyPart::Sum, self.start))
-        };
-        self.sum = Some((series, sum));
+        match &mut self.parts {
+            Parts::Classic(classic) => classic.set_sum(sum, self.start, table),
+            Parts::Native(native) => native.set_sum(sum),
+        }
     }
 
     /// Sets the count of a bucket that no longer has a value to 0.
     pub(super) fn empty_bucket(&mut self, bound: Option<f64>) {
-        match bound {
-            None => self.unbounded = 0.0,
-            Some(bound) => {
-                let at = self.buckets.binary_search_by(|bucket| bucket.bound.total_cmp(&bound));
-                if let Some(bucket) = at.ok().and_then(|at| self.buckets.get_mut(at)) {
-                    bucket.count = 0.0;
-                }
-            }
+        match &mut self.parts {
+            Parts::Classic(classic) => classic.empty_bucket(bound),
+            Parts::Native(native) => native.set_bucket(bound, 0.0),
         }
     }
 
@@ -135,52 +89,18 @@ impl Histogram {
     pub(super) fn send(&mut self, milliseconds: i64, table: &mut Table) {
         self.is_touched = false;
         self.is_new = false;
-        if let Some(began) = self.from_zero.take() {
-            let began = began.div_euclid(1_000_000);
-            self.all().for_each(|series| table.zero(series, began, milliseconds));
+        let began = self.from_zero.take().map(|began| began.div_euclid(1_000_000));
+        match &mut self.parts {
+            Parts::Classic(classic) => classic.send(began, self.start, milliseconds, table),
+            Parts::Native(native) => native.send(began, self.start, milliseconds, table),
         }
-        let start = self.start;
-        self.all().for_each(|series| table.set_start(series, start));
-        let mut total = 0.0;
-        for bucket in &mut self.buckets {
-            total += bucket.count;
-            bucket.cumulative = total;
-            table.value(bucket.series, milliseconds, total);
-        }
-        total += self.unbounded;
-        table.value(self.infinite, milliseconds, total);
-        table.value(self.count, milliseconds, total);
-        if let Some((series, sum)) = self.sum {
-            table.value(series, milliseconds, sum);
-        }
-        self.last = Some(milliseconds);
     }
 
     /// Ends all series with stale markers.
     pub(super) fn end(&mut self, milliseconds: i64, table: &mut Table) {
-        self.all().for_each(|series| table.stale(series, milliseconds));
-        self.last = None;
-        self.unbounded = 0.0;
-        self.buckets.iter_mut().for_each(|bucket| bucket.count = 0.0);
+        match &mut self.parts {
+            Parts::Classic(classic) => classic.end(milliseconds, table),
+            Parts::Native(native) => native.end(milliseconds, table),
+        }
     }
-
-    fn all(&self) -> impl Iterator<Item = SampleSeriesId> {
-        let buckets = self.buckets.iter().map(|bucket| bucket.series);
-        let others = [Some(self.infinite), Some(self.count), self.sum.map(|(series, _)| series)];
-        buckets.chain(others.into_iter().flatten())
-    }
-}
-
-fn new_series(
-    family: FamilyId,
-    name: Arc<str>,
-    labels: Arc<[Label]>,
-    part: FamilyPart,
-    start: Option<i64>,
-) -> SampleSeries {
-    SampleSeries { name, labels, family, part, is_discrete: false, start }
-}
-
-fn with_bound(labels: &[Label], bound: f64) -> Arc<[Label]> {
-    named(labels, "le", &bound_text(bound))
 }

@@ -6,6 +6,7 @@ use slab::Slab;
 
 use crate::mapping::{FamilyId, Label};
 
+use super::buckets::BucketCounts;
 use super::{Sample, SampleKind};
 
 /// The number of a series of samples. Numbers of ended series are reused.
@@ -30,6 +31,10 @@ pub enum FamilyPart {
     Sum,
     /// The number of the values of a histogram.
     Count,
+    /// A native histogram whose buckets are those of the archive.
+    CustomBuckets,
+    /// A native histogram with exponential buckets.
+    ExponentialBuckets,
 }
 
 /// The properties that all samples of a series share.
@@ -80,6 +85,8 @@ struct SeriesState {
 pub(super) struct Table {
     entries: Slab<SeriesState>,
     pub(super) samples: Vec<Sample>,
+    /// The counts of the native histograms in `samples`.
+    pub(super) buckets: Vec<Arc<BucketCounts>>,
     /// Series that are new in the step.
     pub(super) began: Vec<SampleSeriesId>,
     pub(super) step: u64,
@@ -94,6 +101,7 @@ impl Table {
     /// Begins a step and removes the samples of the previous one.
     pub(super) fn begin(&mut self, milliseconds: i64) {
         self.samples.clear();
+        self.buckets.clear();
         self.began.clear();
         self.step += 1;
         if milliseconds != self.now {
@@ -126,6 +134,7 @@ impl Table {
     pub(super) fn rest(&mut self) {
         self.entries.shrink_to_fit();
         self.samples = Vec::new();
+        self.buckets = Vec::new();
         self.began = Vec::new();
     }
 
@@ -144,8 +153,38 @@ impl Table {
 
     /// Adds a value. The second of two values within a millisecond is moved to the next one.
     pub(super) fn value(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64) {
+        if let Some(milliseconds) = self.accept(id, milliseconds) {
+            let kind = SampleKind::Value;
+            self.samples.push(Sample { series: id, milliseconds, value, kind, buckets: None });
+        }
+    }
+
+    /// Adds a value of a native histogram like [`Self::value`], and returns whether it is added.
+    pub(super) fn histogram(
+        &mut self,
+        id: SampleSeriesId,
+        milliseconds: i64,
+        sum: f64,
+        counts: BucketCounts,
+    ) -> bool {
+        let Some(milliseconds) = self.accept(id, milliseconds) else { return false };
+        let kind = SampleKind::Value;
+        let buckets = self.keep(counts);
+        self.samples.push(Sample { series: id, milliseconds, value: sum, kind, buckets });
+        true
+    }
+
+    fn keep(&mut self, counts: BucketCounts) -> Option<u32> {
+        let place = u32::try_from(self.buckets.len()).ok()?;
+        self.buckets.push(Arc::new(counts));
+        Some(place)
+    }
+
+    /// Notes a value of a series, and returns the time that it gets; `None` if it is not after
+    /// the last sample.
+    fn accept(&mut self, id: SampleSeriesId, milliseconds: i64) -> Option<i64> {
         let step = self.step;
-        let Some(entry) = self.entry(id) else { return };
+        let entry = self.entry(id)?;
         let at = if milliseconds == entry.last && !entry.is_late {
             entry.is_late = true;
             milliseconds.saturating_add(1)
@@ -154,33 +193,69 @@ impl Table {
             milliseconds
         };
         if at <= entry.last {
-            return;
+            return None;
         }
         entry.last = at;
         entry.is_live = true;
         entry.step = step;
-        let kind = SampleKind::Value;
-        self.samples.push(Sample { series: id, milliseconds: at, value, kind });
+        Some(at)
     }
 
     /// Adds a value from before the first value of a series.
     pub(super) fn earlier(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64) {
-        self.add_before(id, milliseconds, value, SampleKind::Value);
+        let kind = SampleKind::Value;
+        self.add_before(Sample { series: id, milliseconds, value, kind, buckets: None });
     }
 
     /// Adds the 0 at which a counter began, before its first value and after the last value of the
     /// previous run and its stale marker.
     pub(super) fn zero(&mut self, id: SampleSeriesId, began: i64, first: i64) {
-        let began = began.max(self.previous.saturating_add(2)).min(first.saturating_sub(1));
-        self.add_before(id, began, 0.0, SampleKind::Zero);
+        let milliseconds = self.zero_time(began, first);
+        let kind = SampleKind::Zero;
+        self.add_before(Sample { series: id, milliseconds, value: 0.0, kind, buckets: None });
     }
 
-    fn add_before(&mut self, id: SampleSeriesId, milliseconds: i64, value: f64, kind: SampleKind) {
-        let Some(entry) = self.entry(id) else { return };
-        if milliseconds > entry.last {
-            entry.last = milliseconds;
-            self.samples.push(Sample { series: id, milliseconds, value, kind });
+    /// Adds the empty histogram with which a native one began, like [`Self::zero`], and returns
+    /// whether it is added.
+    pub(super) fn zero_histogram(
+        &mut self,
+        id: SampleSeriesId,
+        began: i64,
+        first: i64,
+        counts: BucketCounts,
+    ) -> bool {
+        let milliseconds = self.zero_time(began, first);
+        let kind = SampleKind::Zero;
+        let buckets = self.keep(counts);
+        self.add_before(Sample { series: id, milliseconds, value: 0.0, kind, buckets })
+    }
+
+    fn zero_time(&self, began: i64, first: i64) -> i64 {
+        began.max(self.previous.saturating_add(2)).min(first.saturating_sub(1))
+    }
+
+    fn add_before(&mut self, sample: Sample) -> bool {
+        let Some(entry) = self.entry(sample.series) else { return false };
+        if sample.milliseconds <= entry.last {
+            return false;
         }
+        entry.last = sample.milliseconds;
+        self.samples.push(sample);
+        true
+    }
+
+    /// Adds a stale marker right after the last sample of a live series, which continues at a
+    /// later time.
+    pub(super) fn interrupt(&mut self, id: SampleSeriesId, next: i64) {
+        let Some(entry) = self.entry(id) else { return };
+        let milliseconds = entry.last.saturating_add(1);
+        if !entry.is_live || milliseconds >= next {
+            return;
+        }
+        entry.last = milliseconds;
+        entry.is_live = false;
+        entry.is_late = false;
+        self.push_stale(id, milliseconds);
     }
 
     /// Ends a series with a stale marker, if it was live and has no value in this step.
@@ -194,8 +269,12 @@ impl Table {
         entry.last = milliseconds;
         entry.is_live = false;
         entry.is_late = false;
+        self.push_stale(id, milliseconds);
+    }
+
+    fn push_stale(&mut self, id: SampleSeriesId, milliseconds: i64) {
         let value = super::stale_value();
         let kind = SampleKind::Stale;
-        self.samples.push(Sample { series: id, milliseconds, value, kind });
+        self.samples.push(Sample { series: id, milliseconds, value, kind, buckets: None });
     }
 }

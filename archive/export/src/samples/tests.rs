@@ -231,6 +231,90 @@ fn a_histogram_that_restarts_keeps_its_buckets() {
     assert_eq!(of("_count"), expected(5.0, 1.0));
 }
 
+/// A sample of a native histogram: milliseconds after the start of the tests, its sum and the
+/// counts of its buckets by their upper bounds, and whether it follows a reset. `None` is a stale
+/// marker.
+type NativeSample = (i64, Option<(f64, Vec<(f64, u64)>, bool)>);
+
+/// The samples of `mmv_shop_latency_seconds`, which is the only series.
+fn native(directory: &Path, form: HistogramForm) -> Vec<NativeSample> {
+    let mut walk = Walk::new(Archives::Directory(directory.to_owned()), Start::First).unwrap();
+    let mut samples = Samples::new().with_histograms(form);
+    let mut all = Vec::new();
+    while let Some(step) = walk.next().unwrap() {
+        let list: Vec<Sample> = samples.convert(&step).samples.to_vec();
+        for sample in list {
+            let series = samples.series(sample.series).unwrap();
+            assert_eq!(&*series.name, "mmv_shop_latency_seconds");
+            let counts = samples.bucket_counts(&sample).map(|counts| {
+                let upper = counts.bounds.iter().map(|one| one.upper.unwrap_or(f64::INFINITY));
+                let buckets = upper.zip(counts.counts.iter().copied()).collect();
+                (sample.value, buckets, counts.is_reset)
+            });
+            all.push((sample.milliseconds - at(0).seconds() * 1_000, counts));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_native_histogram_is_one_series_with_all_buckets() {
+    let directory = tempfile::tempdir().unwrap();
+    begin_latency(&directory.path().join("a"))
+        .row(1, latency([Some(3), None, None], 6))
+        .row(2, latency([Some(4), Some(2), Some(1)], 30))
+        .row(3, latency([Some(4), Some(3), Some(1)], 35))
+        .mark(4)
+        .finish();
+    let one = (1_000, Some((0.006, vec![(0.004, 3)], false)));
+    let buckets = |second| vec![(0.004, 4), (0.009, second), (f64::INFINITY, 1)];
+    let rest = [
+        (2_000, Some((0.03, buckets(2), false))),
+        (3_000, Some((0.035, buckets(3), false))),
+        (4_000, None),
+    ];
+    let exponential = native(directory.path(), HistogramForm::Exponential);
+    assert_eq!(exponential, [std::slice::from_ref(&one), &rest[..]].concat());
+    // Bounds that receivers do not know yet come after a stale marker.
+    let custom = native(directory.path(), HistogramForm::Custom);
+    assert_eq!(custom, [&[one, (1_001, None)], &rest[..]].concat());
+}
+
+#[test]
+fn a_native_histogram_begins_empty_where_its_program_began() {
+    let directory = tempfile::tempdir().unwrap();
+    with_events(begin_latency(&directory.path().join("a")))
+        .row(1, latency([Some(3), Some(2), None], 6))
+        .row(3, event("restarted", 2_500_000))
+        .row(3, latency([Some(5), Some(2), None], 9))
+        .finish();
+    let sample =
+        |sum, low, high, is_reset| Some((sum, vec![(0.004, low), (0.009, high)], is_reset));
+    let expected = [
+        (1_000, sample(0.006, 3, 2, false)),
+        (2_500, sample(0.0, 0, 0, true)),
+        (3_000, sample(0.009, 5, 2, false)),
+    ];
+    for form in [HistogramForm::Custom, HistogramForm::Exponential] {
+        assert_eq!(native(directory.path(), form), expected);
+    }
+}
+
+#[test]
+fn a_native_histogram_with_a_decrease_was_reset() {
+    let directory = tempfile::tempdir().unwrap();
+    begin_latency(&directory.path().join("a"))
+        .row(1, latency([Some(3), Some(2), None], 6))
+        // More values than before.
+        .row(2, latency([Some(9), Some(1), None], 7))
+        .row(3, latency([Some(9), Some(2), None], 8))
+        .finish();
+    let found = native(directory.path(), HistogramForm::Exponential);
+    let resets: Vec<Option<bool>> =
+        found.iter().map(|(_, sample)| sample.as_ref().map(|sample| sample.2)).collect();
+    assert_eq!(resets, [Some(false), Some(true), Some(false)]);
+}
+
 #[test]
 fn counter_begun_within_a_millisecond_has_a_later_zero() {
     let directory = tempfile::tempdir().unwrap();

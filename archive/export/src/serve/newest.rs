@@ -285,7 +285,10 @@ impl HostTable {
         // The bits of doubles that are not negative sort like the doubles.
         let (rank, bound) = match one.part {
             FamilyPart::Bucket(bound) => (0, bound.max(0.0).to_bits()),
-            FamilyPart::Value | FamilyPart::Sum => (1, 0),
+            FamilyPart::Value
+            | FamilyPart::Sum
+            | FamilyPart::CustomBuckets
+            | FamilyPart::ExponentialBuckets => (1, 0),
             FamilyPart::Count => (2, 0),
         };
         let entry = SeriesEntry {

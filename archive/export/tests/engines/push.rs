@@ -15,11 +15,11 @@ use crate::push::sender::{Sent, messages, printed, set};
 use crate::server::get;
 
 /// Lets samples in that are older than others.
-const WINDOW: &str = "storage:\n  tsdb:\n    out_of_order_time_window: 24h\n";
-const RECEIVER: &[&str] = &["--web.enable-remote-write-receiver"];
+pub(super) const WINDOW: &str = "storage:\n  tsdb:\n    out_of_order_time_window: 24h\n";
+pub(super) const RECEIVER: &[&str] = &["--web.enable-remote-write-receiver"];
 
 /// Returns a time ago, in whole ten seconds since 1970.
-fn ago(seconds: i64) -> i64 {
+pub(super) fn ago(seconds: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
     (now - seconds) / 10 * 10
 }

@@ -400,3 +400,13 @@ fn a_killed_sender_sends_the_same_requests_again() {
         .sum();
     assert_eq!(samples, 200_000);
 }
+
+#[test]
+fn histograms_that_a_protocol_does_not_have_are_refused_at_once() {
+    let sent = Sent::new(1, 1);
+    let receiver = Receiver::start(|_, _| Reaction::Store);
+    let output = sent.push(&receiver, &["--histograms", "custom"]);
+    assert_eq!(output.status.code(), Some(2), "{}", messages(&output));
+    assert!(messages(&output).contains("use --protocol 2.0"), "{}", messages(&output));
+    assert_eq!(receiver.requests().len(), 0);
+}

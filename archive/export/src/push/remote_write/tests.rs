@@ -4,7 +4,7 @@ use test_archives::at;
 
 use super::*;
 use crate::push::Protocol;
-use crate::samples::{Sample, Samples};
+use crate::samples::{HistogramForm, Sample, Samples};
 use crate::test_support::{begin, event, with_events};
 use crate::tree::Archives;
 use crate::walk::{Start, Walk};
@@ -27,6 +27,51 @@ mod definition {
         pub(super) labels_refs: Vec<u32>,
         #[prost(message, repeated, tag = "2")]
         pub(super) samples: Vec<Sample>,
+        #[prost(message, repeated, tag = "3")]
+        pub(super) histograms: Vec<Histogram>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Histogram {
+        #[prost(uint64, tag = "1")]
+        pub(super) count_int: u64,
+        #[prost(double, tag = "3")]
+        pub(super) sum: f64,
+        #[prost(sint32, tag = "4")]
+        pub(super) schema: i32,
+        #[prost(uint64, tag = "6")]
+        pub(super) zero_count_int: u64,
+        #[prost(int32, tag = "14")]
+        pub(super) reset_hint: i32,
+        #[prost(int64, tag = "15")]
+        pub(super) timestamp: i64,
+        #[prost(int64, tag = "17")]
+        pub(super) start_timestamp: i64,
+    }
+
+    /// The request of 1.0.
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct WriteRequest {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) timeseries: Vec<TimeSeries1>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct TimeSeries1 {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) labels: Vec<Label>,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) samples: Vec<Sample>,
+        #[prost(message, repeated, tag = "4")]
+        pub(super) histograms: Vec<Histogram>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Label {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, tag = "2")]
+        pub(super) value: String,
     }
 
     #[derive(Clone, Copy, PartialEq, Message)]
@@ -40,11 +85,11 @@ mod definition {
     }
 }
 
-/// Returns the request of 2.0 with all samples of an archive.
-fn request_2(directory: &Path) -> definition::Request {
+/// Encodes all samples of an archive in one request.
+fn request(directory: &Path, protocol: Protocol) -> Vec<u8> {
     let mut walk = Walk::new(Archives::Directory(directory.to_owned()), Start::First).unwrap();
-    let mut samples = Samples::new();
-    let mut table = SeriesTable::new(Protocol::RemoteWrite2);
+    let mut samples = Samples::new().with_histograms(HistogramForm::Exponential);
+    let mut table = SeriesTable::new(protocol);
     let mut points = Vec::new();
     while let Some(step) = walk.next().unwrap() {
         let converted = samples.convert(&step);
@@ -54,8 +99,16 @@ fn request_2(directory: &Path) -> definition::Request {
     }
     points.sort_by_key(|point| point.series);
     let mut message = Vec::new();
-    encode_2(&points, &table, &mut message);
-    definition::Request::decode(&*message).unwrap()
+    if protocol == Protocol::RemoteWrite1 {
+        encode_1(&points, &table, &mut message);
+    } else {
+        encode_2(&points, &table, &mut message);
+    }
+    message
+}
+
+fn request_2(directory: &Path) -> definition::Request {
+    definition::Request::decode(&*request(directory, Protocol::RemoteWrite2)).unwrap()
 }
 
 /// Milliseconds since 1970 UTC of a time in seconds of the tests.
@@ -104,4 +157,54 @@ fn counters_of_2_0_have_their_start_where_events_report_it() {
     assert_eq!(starts("mmv_shop_orders_total"), orders);
     let queue = [1.0, 4.0, 5.0, 6.0].map(|seconds| (milliseconds(seconds), 0));
     assert_eq!(starts("mmv_shop_queue"), queue);
+}
+
+#[test]
+fn histograms_of_both_versions_have_resets_and_those_of_2_0_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = begin(&directory.path().join("a"))
+        .metric("mmv.shop.latency.bucket", "u64 counter count")
+        .metric("mmv.shop.latency.sum", "u64 counter sec")
+        .instances("mmv.shop.latency.bucket", ["bucket=0..0", "bucket=1..1"])
+        .labels("mmv.shop.latency.bucket", &[("histogram", "sec")]);
+    let values = |zeros, ones| {
+        [
+            ("mmv.shop.latency.bucket[bucket=0..0]", zeros),
+            ("mmv.shop.latency.bucket[bucket=1..1]", ones),
+            ("mmv.shop.latency.sum", ones),
+        ]
+    };
+    with_events(builder)
+        .row(1, values(1, 2))
+        .row(4, event("restarted", 3_500_000))
+        .row(4, values(3, 7))
+        .finish();
+    let expected = |seconds, zeros, ones, reset_hint, start| definition::Histogram {
+        count_int: zeros + ones,
+        sum: ones as f64,
+        schema: 8,
+        zero_count_int: zeros,
+        reset_hint,
+        timestamp: milliseconds(seconds),
+        start_timestamp: start,
+    };
+    let mut histograms = [
+        expected(1.0, 1, 2, 0, 0),
+        expected(3.5, 0, 0, 1, 0),
+        expected(4.0, 3, 7, 0, milliseconds(3.5)),
+    ];
+    let found = request_2(directory.path());
+    assert_eq!(found.timeseries.len(), 1);
+    assert_eq!(found.timeseries[0].samples, []);
+    assert_eq!(found.timeseries[0].histograms, histograms);
+
+    let found = request(directory.path(), Protocol::RemoteWrite1);
+    let found = definition::WriteRequest::decode(&*found).unwrap();
+    histograms[2].start_timestamp = 0;
+    let [series] = found.timeseries.as_slice() else { panic!("{found:?}") };
+    assert_eq!(series.samples, []);
+    assert_eq!(series.histograms, histograms);
+    let labels = series.labels.iter().map(|label| (label.name.as_str(), label.value.as_str()));
+    let expected = [("__name__", "mmv_shop_latency_seconds"), ("hostname", "web1")];
+    assert_eq!(labels.collect::<Vec<_>>(), expected);
 }
