@@ -79,14 +79,12 @@ impl Protocol {
             (_, HistogramForm::Classic)
             | (Self::RemoteWrite1, HistogramForm::Exponential)
             | (Self::RemoteWrite2, _) => Ok(()),
+            #[cfg(feature = "otlp")]
+            (Self::Otlp, HistogramForm::Exponential) => Ok(()),
             (Self::RemoteWrite1, HistogramForm::Custom) => {
                 Err("--histograms custom: remote write 1.0 has no custom buckets; use \
                      --protocol 2.0, or --histograms exponential"
                     .to_owned())
-            }
-            #[cfg(feature = "otlp")]
-            (Self::Otlp, HistogramForm::Exponential) => {
-                Err("--histograms exponential: not by OTLP; use --histograms classic".to_owned())
             }
             #[cfg(feature = "otlp")]
             (Self::Otlp, HistogramForm::Custom) => {

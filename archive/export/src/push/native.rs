@@ -153,6 +153,45 @@ impl Exponential {
         }
         made
     }
+
+    /// Returns the counts of all buckets from the first to the last with values, at the finest
+    /// scale at which there are at most `limit` of them.
+    #[cfg(feature = "otlp")]
+    pub(super) fn dense(&self, limit: usize) -> DenseBuckets {
+        let mut dense = DenseBuckets { scale: EXPONENTIAL_SCHEMA, ..DenseBuckets::default() };
+        let first = self.buckets.keys().next();
+        let last = self.buckets.keys().next_back();
+        let Some((first, last)) = first.zip(last) else { return dense };
+        // Bucket i of OTLP begins where that of Prometheus ends.
+        let mut offset = first - 1;
+        let mut end = last - 1;
+        let mut shift = 0;
+        while usize::try_from(end - offset).is_ok_and(|distance| distance >= limit) {
+            offset >>= 1;
+            end >>= 1;
+            shift += 1;
+        }
+        dense.scale -= shift;
+        dense.offset = offset;
+        dense.counts = vec![0; usize::try_from(end - offset + 1).unwrap_or_default()];
+        for (number, count) in &self.buckets {
+            let place = usize::try_from(((number - 1) >> shift) - offset).ok();
+            if let Some(known) = place.and_then(|place| dense.counts.get_mut(place)) {
+                *known = known.saturating_add(*count);
+            }
+        }
+        dense
+    }
+}
+
+/// Exponential buckets in the form of OTLP: bucket `i` begins after 2^(i / 2^scale).
+#[cfg(feature = "otlp")]
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct DenseBuckets {
+    pub(super) scale: i32,
+    /// The number of the first bucket.
+    pub(super) offset: i32,
+    pub(super) counts: Vec<u64>,
 }
 
 /// Returns the number of the exponential bucket of a value above 0.

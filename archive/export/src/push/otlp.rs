@@ -1,7 +1,8 @@
 //! The bytes of requests of OTLP over HTTP.
 //!
 //! A family becomes a metric: counters are cumulative monotonic sums, and the parts of a histogram
-//! at one time are one point. A stale marker is a point without a recorded value.
+//! at one time are one point, as is an exponential histogram. A stale marker is a point without a
+//! recorded value.
 
 use hashbrown::HashMap;
 use opentelemetry_proto::tonic::collector::metrics::v1::{
@@ -9,14 +10,19 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{
 };
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Value};
 use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, DataPointFlags, Gauge, Histogram, HistogramDataPoint, Metric,
-    NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric::Data, number_data_point,
+    AggregationTemporality, DataPointFlags, ExponentialHistogram, ExponentialHistogramDataPoint,
+    Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
+    Sum, exponential_histogram_data_point::Buckets, metric::Data, number_data_point,
 };
 use prost::Message as _;
 
+use super::native::Exponential;
 use super::series::{Point, Series, SeriesTable};
 use crate::mapping::{Kind, Label};
 use crate::samples::{FamilyPart, stale_value};
+
+/// Limit on the buckets of an exponential histogram, most of which are empty.
+const MAX_BUCKETS: usize = 1_024;
 
 /// Returns the number of points that the receiver refused and its reason; `None` if it stored all.
 pub(super) fn refused(answer: &[u8]) -> Option<(u64, String)> {
@@ -52,6 +58,9 @@ pub(super) fn encode(points: &[Point], table: &SeriesTable) -> Vec<u8> {
             Some(Data::Histogram(Histogram { data_points, .. })) => {
                 data_points.extend(histogram(parts, series, table));
             }
+            Some(Data::ExponentialHistogram(ExponentialHistogram { data_points, .. })) => {
+                data_points.extend(parts.iter().map(|point| exponential(point, series)));
+            }
             _ => {}
         }
     }
@@ -69,6 +78,10 @@ fn metric(series: &Series) -> Metric {
             aggregation_temporality: cumulative,
             is_monotonic: true,
             ..Sum::default()
+        }),
+        Kind::Histogram if series.is_native() => Data::ExponentialHistogram(ExponentialHistogram {
+            aggregation_temporality: cumulative,
+            ..ExponentialHistogram::default()
         }),
         Kind::Histogram => Data::Histogram(Histogram {
             aggregation_temporality: cumulative,
@@ -151,6 +164,26 @@ fn histogram(parts: &[Point], series: &Series, table: &SeriesTable) -> Option<Hi
     Some(made)
 }
 
+/// Converts a native histogram to a point.
+fn exponential(point: &Point, series: &Series) -> ExponentialHistogramDataPoint {
+    let mut made = ExponentialHistogramDataPoint {
+        attributes: attributes(&series.of.labels),
+        start_time_unix_nano: start(series),
+        time_unix_nano: nanos(point),
+        flags: flags(is_stale(point)),
+        ..ExponentialHistogramDataPoint::default()
+    };
+    let Some(counts) = &point.buckets else { return made };
+    let exponential = Exponential::new(counts);
+    let dense = exponential.dense(MAX_BUCKETS);
+    made.count = counts.total();
+    made.sum = (!point.value.is_nan()).then_some(point.value);
+    made.scale = dense.scale;
+    made.zero_count = exponential.zeros;
+    made.positive = Some(Buckets { offset: dense.offset, bucket_counts: dense.counts });
+    made
+}
+
 fn attributes(labels: &[Label]) -> Vec<KeyValue> {
     let mut attributes = Vec::new();
     for label in labels {
@@ -178,3 +211,6 @@ fn start(series: &Series) -> u64 {
 fn nanos(point: &Point) -> u64 {
     u64::try_from(point.milliseconds).unwrap_or(0).saturating_mul(1_000_000)
 }
+
+#[cfg(test)]
+mod tests;

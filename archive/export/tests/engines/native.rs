@@ -1,4 +1,5 @@
-//! Native histograms in Prometheus: how many series and bytes they take, and their quantiles.
+//! Native histograms in Prometheus and VictoriaMetrics: how many series and bytes they take, and
+//! their quantiles.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -15,6 +16,7 @@ use super::engine::{Engine, program};
 use super::push::{RECEIVER, WINDOW, ago};
 use crate::archives::START;
 use crate::push::sender::messages;
+use crate::server::get;
 
 const HISTOGRAMS: usize = 100;
 const RECORDS: usize = 120;
@@ -122,6 +124,16 @@ fn reported(base: &Path, quantile: f64, end: i64) -> BTreeMap<String, f64> {
     found
 }
 
+fn run_push(url: &str, options: &[&str], place: &Path, archives: &Path) {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_mmv-export"))
+        .args(["push", "--url", url, "--state"])
+        .args([&place.join("state"), archives])
+        .args(options)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", messages(&output));
+}
+
 /// What a Prometheus has after a push of the histograms.
 struct Pushed {
     prometheus: Engine,
@@ -139,13 +151,8 @@ fn push(program: &Path, place: &Path, archives: &Path, form: &str, end: i64) -> 
     let prometheus =
         Engine::prometheus_with(program, &place.join("prometheus"), WINDOW, &options.concat());
     let (address, bytes) = counting_proxy(prometheus.address);
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_mmv-export"))
-        .args(["push", "--url", &format!("http://{address}/api/v1/write")])
-        .args(["--protocol", "2.0", "--histograms", form, "--state"])
-        .args([&place.join("state"), archives])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", messages(&output));
+    let url = format!("http://{address}/api/v1/write");
+    run_push(&url, &["--protocol", "2.0", "--histograms", form], place, archives);
     let series =
         prometheus.value("count({__name__=~\"mmv_shop_latency_seconds.*\"})", end) as usize;
     let bytes = bytes.load(Ordering::Relaxed);
@@ -193,5 +200,40 @@ fn native_histograms_in_prometheus_have_the_quantiles_of_report() {
         }
         let all = pushed.prometheus.value("sum(histogram_count(mmv_shop_latency_seconds))", end);
         assert_eq!(all as usize, HISTOGRAMS * VALUES * RECORDS, "{form}");
+    }
+}
+
+/// Debian's Prometheus has no receiver of OTLP.
+#[test]
+#[ignore = "needs the engines that ci/engines fetches"]
+fn exponential_histograms_of_otlp_have_their_quantiles_in_victoria_metrics() {
+    let Some(program) = program("victoria-metrics@sid", "victoria-metrics") else { return };
+    let place = tempfile::tempdir().unwrap();
+    let archives = place.path().join("web1");
+    let end = ago(60);
+    write_histograms(&archives.join("a"), end);
+    let victoria = Engine::victoria_metrics(&program, &place.path().join("victoria"));
+    let url = format!("http://{}/opentelemetry/v1/metrics", victoria.address);
+    run_push(&url, &["--protocol", "otlp", "--histograms", "exponential"], place.path(), &archives);
+    assert_eq!(get(victoria.address, "/internal/force_flush", &[]).status, 200);
+    let all = victoria.value("sum(mmv_shop_latency_seconds_count)", end);
+    assert_eq!(all as usize, HISTOGRAMS * VALUES * RECORDS);
+    for quantile in QUANTILES {
+        // Of the growth between the same two records as in `reported`.
+        let query = format!(
+            "histogram_quantile({quantile}, mmv_shop_latency_seconds_bucket - \
+             (mmv_shop_latency_seconds_bucket offset 270s default 0))"
+        );
+        let found = victoria.query(&query, end);
+        assert_eq!(found.len(), HISTOGRAMS, "{query}");
+        let reported = reported(&archives.join("a"), quantile, end);
+        for (labels, value) in found {
+            let path = labels["instname"].as_str().unwrap();
+            let expected = reported[path];
+            // The six powers of two of the values have room at the scale 7; bounds of ranges have
+            // four digits.
+            let error = (value * 1e9 / expected - 1.0).abs();
+            assert!(error <= 2_f64.powf(1.0 / 128.0) - 1.0 + 1e-3, "{quantile} {path}: {error}");
+        }
     }
 }

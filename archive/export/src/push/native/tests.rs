@@ -141,4 +141,31 @@ proptest! {
         let own: Vec<u64> = expected.iter().filter(|bucket| bucket.0 > 0).map(|one| one.2).collect();
         prop_assert_eq!(found.values().copied().collect::<Vec<_>>(), own);
     }
+
+    #[test]
+    #[cfg(feature = "otlp")]
+    fn dense_buckets_have_the_counts_of_sparse_ones(
+        counts in btree_map(0_u64..400, 1_u64..1 << 40, 0..40),
+        limit in 1_usize..300,
+    ) {
+        let point = point(&buckets(&counts), false);
+        let sparse = Exponential::new(point.buckets.as_ref().unwrap());
+        let dense = sparse.dense(limit);
+        prop_assert!(dense.counts.len() <= limit);
+        prop_assert!(dense.scale <= EXPONENTIAL_SCHEMA);
+        let per_power = f64::from(dense.scale).exp2();
+        let mut expected = dense.counts.clone();
+        expected.fill(0);
+        for bounds in point.buckets.as_ref().unwrap().occupied().filter(|one| one.0.middle > 0.0) {
+            let number = (bounds.0.middle.log2() * per_power).ceil() as i32 - 1;
+            expected[usize::try_from(number - dense.offset).unwrap()] += bounds.1;
+        }
+        prop_assert_eq!(&dense.counts, &expected);
+        if dense.scale < EXPONENTIAL_SCHEMA {
+            let numbers: Vec<i32> = sparse.buckets.keys().map(|number| number - 1).collect();
+            let finer = EXPONENTIAL_SCHEMA - dense.scale - 1;
+            let length = (numbers[numbers.len() - 1] >> finer) - (numbers[0] >> finer) + 1;
+            prop_assert!(usize::try_from(length).unwrap() > limit, "a finer scale has room");
+        }
+    }
 }
