@@ -13,6 +13,11 @@ use crate::program::{run_on, text};
 /// Writes ten records of two metrics, `acme.bad` and `acme.good`. The descriptor of the first
 /// says `double`, the blocks are of 64-bit integers.
 fn archive() -> (TempDir, PathBuf) {
+    archive_with(ValueType::Double)
+}
+
+/// Writes the same archive with this type in the descriptor of the first metric.
+fn archive_with(value_type: ValueType) -> (TempDir, PathBuf) {
     let (directory, base) = Builder::named("acme")
         .metric("acme.bad", "u64 instant")
         .metric("acme.good", "u64 instant")
@@ -23,7 +28,7 @@ fn archive() -> (TempDir, PathBuf) {
     let mut bytes = fs::read(&meta).unwrap();
     let pmid = Pmid::new(70, 1, 1).unwrap().raw().to_be_bytes();
     let at = bytes.windows(4).position(|word| word == pmid).unwrap();
-    bytes[at + 4..at + 8].copy_from_slice(&ValueType::Double.code().to_be_bytes());
+    bytes[at + 4..at + 8].copy_from_slice(&value_type.code().to_be_bytes());
     fs::write(&meta, bytes).unwrap();
     (directory, base)
 }
@@ -68,14 +73,19 @@ fn a_metric_of_which_all_values_are_left_out_has_none() {
 
 #[test]
 fn a_copy_has_the_same_values_and_the_same_contradiction() {
-    let (directory, base) = archive();
-    let copy = directory.path().join("copy");
-    let to = copy.to_str().unwrap();
-    let output = run_on(&base, &["convert", "-o", to, "--archive-version", "2"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    for (base, code) in [(&base, Some(1)), (&copy, Some(1))] {
-        let check = run_on(base, &["check"]);
-        assert_eq!(check.status.code(), code);
-        assert_eq!(text(&check.stdout).matches("[data-type]").count(), 10);
+    // A value of 32 bits is stored in place of the offset of a block.
+    for value_type in [ValueType::Double, ValueType::I32] {
+        let (directory, base) = archive_with(value_type);
+        let copy = directory.path().join("copy");
+        let to = copy.to_str().unwrap();
+        let output = run_on(&base, &["convert", "-o", to, "--archive-version", "2"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        for base in [&base, &copy] {
+            let check = run_on(base, &["check"]);
+            assert_eq!(check.status.code(), Some(1));
+            let findings = text(&check.stdout);
+            assert_eq!(findings.lines().count(), 10, "{findings}");
+            assert_eq!(findings.matches("[data-type]").count(), 10, "{findings}");
+        }
     }
 }

@@ -129,8 +129,12 @@ impl ResultBuilder {
         }
     }
 
-    /// Adds the next value of the open set, in a block of another record.
+    /// Adds the next value of the open set, in a block of another record. The set must have no value
+    /// in place.
     pub(crate) fn put_stored(&mut self, instance: Option<InstanceId>, block: &[u8]) {
+        if let Some(open) = &mut self.open {
+            open.format = IN_BLOCKS;
+        }
         let start = self.blocks.len();
         self.blocks.extend(block);
         self.blocks.resize(start + padded(block.len()), value_block::PADDING);

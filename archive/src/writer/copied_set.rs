@@ -7,10 +7,12 @@ use zerocopy::big_endian::U32;
 use super::rewrite::{NewNumbers, renumbered};
 use super::{check_events, check_set, mismatch};
 use crate::event;
+use crate::format::result::IN_PLACE;
+use crate::format::result_builder::format_of;
 use crate::format::{ResultBuilder, UntypedValue, WORD, timestamp};
 use crate::{
     ArchiveWriter, InstanceId, MetricDesc, OwnedValue, Pmid, Record, RecordError, Result,
-    Timestamp, ValueSet, ValueSetView,
+    Timestamp, ValueSet, ValueSetView, ValueType,
 };
 
 /// A value set of another archive as it becomes.
@@ -114,6 +116,7 @@ fn put_set(
     if desc.indom.is_none() && set.len() > 1 {
         return mismatch(desc);
     }
+    let stays_in_blocks = stays_in_blocks(set, value_type);
     builder.begin_set(pmid, value_type);
     for ((instance, stored), value) in set.stored().zip(set.values(value_type)) {
         let is_copied =
@@ -123,6 +126,9 @@ fn put_set(
         }
         let Ok(instance) = renumbered(instance, new_numbers) else { continue };
         match (value, stored) {
+            (Ok(_), UntypedValue::Block(block)) if stays_in_blocks => {
+                builder.put_stored(instance, block);
+            }
             (Ok((_, value)), _) => {
                 check_events(desc, value)?;
                 let widened = event::widened(value, value_type);
@@ -137,4 +143,13 @@ fn put_set(
         }
     }
     Ok(())
+}
+
+/// Returns whether a set of a type that is stored in place has a value in a block of another type:
+/// it is copied in its block, and a set has one format.
+fn stays_in_blocks(set: &ValueSetView<'_>, value_type: ValueType) -> bool {
+    let is_in_blocks = matches!(set.stored().next(), Some((_, UntypedValue::Block(_))));
+    format_of(value_type) == IN_PLACE
+        && is_in_blocks
+        && set.values(value_type).any(|value| matches!(value, Err(RecordError::ValueType { .. })))
 }
