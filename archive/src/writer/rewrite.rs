@@ -9,7 +9,7 @@
 //! metric acme.products.count { name -> shop.sold  type -> U64 }
 //! metric 70.3.* { pmid -> 71.*.* }
 //! indom 70.1 { indom -> 71.1  inst 0 -> 10  iname "anvils" -> "Anvils" }
-//! text metric shop.sold all { delete }
+//! text metric shop.sold * { delete }
 //! label context "team" { value -> "blue" }
 //! ```
 //!
