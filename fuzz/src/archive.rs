@@ -8,7 +8,6 @@
 //! | `check` | ends, and has a finding where an archive does not open |
 //! | `repair`, `reindex` | the result has notes at most, and the reported records |
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,11 +27,7 @@ pub fn archive(bytes: &[u8]) {
     let Some(files) = Files::new(bytes) else { return };
     let directory = test_archives::scratch();
     let base = directory.path().join("a");
-    for (extension, bytes) in &files.0 {
-        if !bytes.is_empty() {
-            fs::write(base.with_extension(extension), bytes).expect("room for files");
-        }
-    }
+    files.write(&base);
     let len = files.len();
     if let Ok(archive) = Archive::open(&base) {
         allocator::within(len, || read(&archive));

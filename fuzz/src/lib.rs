@@ -9,6 +9,7 @@
 //! | `event` | resolution, then an event array | it has the stated number of records; see [`event`] |
 //! | `archive` | four files, see `split.rs` | see `archive.rs` |
 //! | `mmv` | an MMV file | |
+//! | `reduce` | four files, see `split.rs` | what is made of them is sound, see `reduce.rs` |
 //! | `rules` | rules of `convert --rules` | an error has a line and a column |
 //!
 //! Memory is bounded by the length of the input ([`allocator`]), but for rules, whose patterns have a
@@ -18,6 +19,7 @@
 
 pub mod allocator;
 mod archive;
+mod reduce;
 pub mod seeds;
 mod split;
 
@@ -31,12 +33,13 @@ use pcp_archive::scan::Selection;
 use pcp_archive::{Archive, OwnedValue, Source, Value, Version, fuzzing};
 
 pub use archive::archive;
+pub use reduce::reduce;
 
 /// A function of bytes, which panics on a fault.
 pub type Target = fn(&[u8]);
 
 /// The targets by name.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("label", label),
     ("metadata", metadata),
     ("result", result),
@@ -44,6 +47,7 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("event", event),
     ("archive", archive),
     ("mmv", mmv),
+    ("reduce", reduce),
     ("rules", rules),
 ];
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use pcp_archive::raw::event::{EventArrayBuilder, EventFlags};
 use pcp_archive::{Archive, OwnedValue, Pmid, Value};
 
-use test_archives::at;
+use test_archives::{Builder, Cell, at};
 
 use crate::split;
 use crate::{FRAME, OTHER};
@@ -38,6 +38,7 @@ const RULES: [&str; 4] = [
 pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = Seeds(Vec::new());
     seeds.archives(test_archives::of_every_kind().directory());
+    seeds.archives(growing().directory());
     seeds.mmv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/mmv"));
     seeds.put("mmv", growing_file());
     for text in RULES {
@@ -55,6 +56,30 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
         }
     }
     seeds.0
+}
+
+/// An archive with counters that grow, wrap and start again, and gauges, over some intervals.
+fn growing() -> test_archives::TestArchive {
+    let mut builder = Builder::new()
+        .metric("a.word", "u32 counter count")
+        .metric("a.long", "u64 counter count")
+        .metric("a.float", "float instant none")
+        .metric("a.double", "double instant none")
+        .instances("a.long", ["x0", "x1"]);
+    for second in 0..10_u32 {
+        if second == 5 {
+            builder = builder.mark(4.5);
+        }
+        let cells = [
+            ("a.word", Cell::from((u32::MAX - 5).wrapping_add(second))),
+            ("a.long[x0]", Cell::from(u64::from(10 * (second % 7)))),
+            ("a.long[x1]", Cell::from(u64::from(second))),
+            ("a.float", Cell::from(f64::from(second) / 2.0)),
+            ("a.double", Cell::from(f64::from(second % 3))),
+        ];
+        builder = builder.row(second, cells.into_iter().take(2 + second as usize % 4));
+    }
+    builder.finish()
 }
 
 /// A growing MMV file with a value for each of two instances, the second of which is not announced.
@@ -168,7 +193,8 @@ impl Seeds {
             self.put("index", [&[version], entries].concat());
         }
         if let Some(whole) = split::join(version == OTHER, [&meta, &first, &second, &index]) {
-            self.put("archive", whole);
+            self.put("archive", whole.clone());
+            self.put("reduce", whole);
         }
         self.events(base);
     }

@@ -9,6 +9,9 @@
 //! Unless they have their own, good labels are put in front: they are long, and
 //! most mutations of one only make the archive unreadable.
 
+use std::fs;
+use std::path::Path;
+
 use crate::OTHER;
 
 const HEAD: usize = 7;
@@ -35,6 +38,15 @@ impl Files {
             (extension, [&label, bytes].concat())
         };
         Some(Self([file(0), file(1), file(2), file(3)]))
+    }
+
+    /// Writes the files that have bytes.
+    pub(crate) fn write(&self, base: &Path) {
+        for (extension, bytes) in &self.0 {
+            if !bytes.is_empty() {
+                fs::write(base.with_extension(extension), bytes).expect("room for files");
+            }
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -89,11 +101,7 @@ mod tests {
         for is_v2 in [false, true] {
             let directory = tempfile::tempdir().unwrap();
             let base = directory.path().join("a");
-            for (extension, bytes) in Files::new(&[u8::from(is_v2), 0, 0, 0, 0, 0, 0]).unwrap().0 {
-                if !bytes.is_empty() {
-                    std::fs::write(base.with_extension(extension), bytes).unwrap();
-                }
-            }
+            Files::new(&[u8::from(is_v2), 0, 0, 0, 0, 0, 0]).unwrap().write(&base);
             let archive = Archive::open(&base);
             assert!(matches!(archive, Err(Error::NoData { .. })), "{archive:?}");
         }

@@ -62,6 +62,11 @@ fn mmv() {
 }
 
 #[test]
+fn reduce() {
+    run("reduce");
+}
+
+#[test]
 fn rules() {
     run("rules");
 }
