@@ -173,7 +173,7 @@ fn no_command_prints_what_is_not_printable_of_a_hostile_archive() {
         assert!(text.contains(shown), "{command} {options:?}: {output:?}");
     }
     let copy = with_suffix(&base, "copy");
-    for command in ["extract", "convert", "repair"] {
+    for command in ["extract", "reduce", "convert", "repair"] {
         let made = with_suffix(&copy, command);
         let output = mmv_archive(&base, command, &["-o", "/nonexistent\u{1b}[2J/x"]);
         assert!(!output.status.success());
@@ -181,6 +181,32 @@ fn no_command_prints_what_is_not_printable_of_a_hostile_archive() {
         run(&binaries::mmv_archive(), &arguments, "\n");
     }
     mmv_archive(&base, "repair", &["--index"]);
+}
+
+/// Rules whose errors show texts of the archive, or of the file of rules, and those texts.
+const REFUSED_RULES: [(&str, &str); 5] = [
+    ("indom 70.* { inst 1 -> 2 }", r#"1 "x\x1b[2J"#),
+    ("metric 70.1.1 { name -> hostile.text }", "is called hostile.text"),
+    ("metric 70.1.1 { indom -> 70.9 }", r"metric hostile.\x1b[2J"),
+    ("metric 70.1.1 { name -> \u{1b}[2J\u{202e} }", r#"found "\x1b"#),
+    ("metric 70.1.2 { value /\u{1b}(\u{202e}/ -> /b/ }", "expected a regular expression"),
+];
+
+#[test]
+fn no_error_of_rules_prints_anything_unprintable() {
+    let scratch = Scratch::new();
+    let base = archive(scratch.path());
+    let rules = scratch.path().join("r\u{1b}[2J");
+    let copy = scratch.path().join("copy");
+    for (text, shown) in REFUSED_RULES {
+        fs::write(&rules, text).unwrap();
+        let options = ["-o".as_ref(), copy.as_os_str(), "--rules".as_ref(), rules.as_os_str()];
+        let arguments = [&["convert".as_ref(), base.as_os_str()], &options[..]].concat();
+        let output = run(&binaries::mmv_archive(), &arguments, "\n");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{text}");
+        assert!(errors.contains(shown), "{text}: {errors}");
+    }
 }
 
 #[test]

@@ -6,14 +6,20 @@
 //! A version 3 archive is written here; those of version 2 are PCP's own. Of
 //! them every eleventh bit is flipped, and with `MMV_LONG` every one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use pcp_archive::check::{Severity, check};
+use pcp_archive::check::{Defect, Severity, check};
+use pcp_archive::extract::Extract;
 use pcp_archive::raw::{FetchResult, Record};
+use pcp_archive::reduce::Reduce;
 use pcp_archive::repair::repair;
+use pcp_archive::rewrite::Rules;
 use pcp_archive::salvage::{Salvage, SalvageItem};
-use pcp_archive::{Archive, Error};
+use pcp_archive::scan::Selection;
+use pcp_archive::{Archive, ArchiveWriter, Error, WriterOptions};
 use tempfile::TempDir;
 
 /// Memory for buffers of fixed sizes: of no file more than a few are held.
@@ -133,6 +139,68 @@ fn assert_repairable(base: &Path, what: &str) -> Option<Vec<FetchResult>> {
     Some(records)
 }
 
+/// Rules for all that the written archive has, and for much of what others have.
+const RULES: &str = "\
+global { hostname -> a.b tz -> \"UTC\" time -> -1:02:03.5 }
+metric 70.*.* { pmid -> 71.*.* type if U32 -> 64 sem -> discrete }
+metric a.word { name -> b.word units -> 0,0,0,0,0,0 rescale }
+metric a.text { value /t(e)x/ -> \"\\1&\" }
+indom 70.* { indom -> 71.* inst 0 -> 9 inst 1 -> delete iname \"x2\" -> \"y y\" }
+text metric 70.*.* * { text -> \"a\" }
+label context { new \"b\" null label -> \"c\" }
+label item 70.*.* { value -> 1 }
+label instances 70.* { value -> 2.5 new \"d\" \"e\" }
+";
+
+/// Reduces an archive and changes it by rules, if it can be read.
+#[track_caller]
+fn assert_changeable(base: &Path, what: &str) {
+    let Ok(archive) = Archive::open(base) else { return };
+    assert_sound_copy(&archive, "reduced", what, |selection, writer| {
+        Reduce::new(selection, Duration::from_secs(2)).write(writer, |_| {}).map(drop)
+    });
+    let mut rules = Rules::default();
+    rules.parse("rules", RULES).unwrap();
+    assert_sound_copy(&archive, "changed", what, |selection, writer| {
+        Extract::new(selection).rules(rules).write(writer, |_| {}).map(drop)
+    });
+}
+
+/// Writes a copy of an archive, unless that is an error: it has no errors but those that are copied.
+#[track_caller]
+fn assert_sound_copy(
+    archive: &Archive,
+    name: &str,
+    what: &str,
+    write: impl FnOnce(Selection<'_>, &mut ArchiveWriter) -> Result<(), Error>,
+) {
+    let base = archive.base().with_file_name(name);
+    let options = WriterOptions { version: archive.version(), ..WriterOptions::default() };
+    // A damaged label may be one that cannot be written.
+    let Ok(mut writer) = ArchiveWriter::create_with(&base, archive.label().into(), options) else {
+        return;
+    };
+    let mut selection = Selection::new(archive);
+    selection.select("");
+    if write(selection, &mut writer).is_err() {
+        return;
+    }
+    let Ok(summary) = writer.finish() else { return };
+    if summary.records > 0 {
+        let broken = broken_rules(&base);
+        let known = broken_rules(archive.base());
+        assert!(broken.is_subset(&known), "{what}: {name} breaks {broken:?}, it {known:?}");
+    }
+}
+
+/// Returns the rules of which `check` finds errors.
+fn broken_rules(base: &Path) -> BTreeSet<&'static str> {
+    let report = check(base).unwrap();
+    let defects = report.findings().iter().map(|finding| &finding.defect);
+    let errors = defects.filter(|defect| defect.severity() == Severity::Error);
+    errors.map(Defect::rule).collect()
+}
+
 /// Reads an archive, or what became of it, which must not take more memory
 /// than its size justifies.
 #[track_caller]
@@ -180,6 +248,9 @@ fn assert_cut(specimen: &Specimen, file: usize, len: usize, base: &Path, what: &
     {
         assert!(repaired.len() <= specimen.records.len() + 1, "{what}");
     }
+    if len.is_multiple_of(13) {
+        assert_changeable(base, what);
+    }
 }
 
 #[test]
@@ -199,6 +270,7 @@ fn flipped_bit_changes_no_more_than_its_field() {
                         assert_flipped(&specimen, file, &base, &what);
                         if (at * 8 + bit) % 29 == 0 {
                             assert_repairable(&base, &what);
+                            assert_changeable(&base, &what);
                         }
                     });
                 }

@@ -14,7 +14,7 @@ use wait4::{ResUse, Wait4 as _};
 #[cfg(feature = "view")]
 use crate::view_server::Server;
 
-const COMMANDS: [&[&str]; 18] = [
+const COMMANDS: [&[&str]; 19] = [
     &["info"],
     &["dump", "-a"],
     &["dump", "-r"],
@@ -30,6 +30,7 @@ const COMMANDS: [&[&str]; 18] = [
     &["extract", "-o", "new"],
     &["reduce", "-o", "new"],
     &["convert", "-o", "new", "--compress", "zstd"],
+    &["convert", "-o", "new", "--rules", "rules"],
     &["repair", "-o", "new"],
     &["repair", "--in-place"],
     &["repair", "--index"],
@@ -46,6 +47,7 @@ const PART: usize = 1 << 20;
 
 fn run(directory: &Path, arguments: &[&str]) -> ResUse {
     let (command, options) = arguments.split_first().unwrap();
+    fs::write(directory.join("rules"), "metric a.b { type -> DOUBLE name -> a.c }").unwrap();
     let mut process = Command::new(env!("CARGO_BIN_EXE_mmv-archive"));
     process.arg(command).arg("a").args(options).current_dir(directory);
     process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
