@@ -140,10 +140,18 @@ struct Pushed {
     series: usize,
 }
 
-fn push(program: &Path, place: &Path, archives: &Path, form: &str, end: i64) -> Pushed {
+fn push(
+    program: &Path,
+    place: &Path,
+    archives: &Path,
+    protocol: &str,
+    form: &str,
+    end: i64,
+) -> Pushed {
     let options = [
         RECEIVER,
         &[
+            "--web.remote-write-receiver.accepted-protobuf-messages=prometheus.WriteRequest",
             "--web.remote-write-receiver.accepted-protobuf-messages=io.prometheus.write.v2.Request",
             "--enable-feature=native-histograms",
         ],
@@ -152,11 +160,12 @@ fn push(program: &Path, place: &Path, archives: &Path, form: &str, end: i64) -> 
         Engine::prometheus_with(program, &place.join("prometheus"), WINDOW, &options.concat());
     let (address, bytes) = counting_proxy(prometheus.address);
     let url = format!("http://{address}/api/v1/write");
-    run_push(&url, &["--protocol", "2.0", "--histograms", form], place, archives);
+    run_push(&url, &["--protocol", protocol, "--histograms", form], place, archives);
     let series =
         prometheus.value("count({__name__=~\"mmv_shop_latency_seconds.*\"})", end) as usize;
     let bytes = bytes.load(Ordering::Relaxed);
-    eprintln!("{form}: {series} series, {bytes} bytes of {HISTOGRAMS} histograms x {RECORDS}");
+    let size = format!("{HISTOGRAMS} histograms x {RECORDS}");
+    eprintln!("{protocol} {form}: {series} series, {bytes} bytes of {size}");
     Pushed { prometheus, series }
 }
 
@@ -168,12 +177,15 @@ fn native_histograms_in_prometheus_have_the_quantiles_of_report() {
     let archives = place.path().join("web1");
     let end = ago(60);
     write_histograms(&archives.join("a"), end);
-    let push = |form: &str| push(&program, &place.path().join(form), &archives, form, end);
-    let classic = push("classic");
+    let push = |protocol: &str, form: &str| {
+        let place = place.path().join(format!("{protocol}-{form}"));
+        push(&program, &place, &archives, protocol, form, end)
+    };
+    let classic = push("2.0", "classic");
     assert_eq!(classic.series, HISTOGRAMS * (BUCKETS + 3));
     drop(classic);
-    for form in ["custom", "exponential"] {
-        let pushed = push(form);
+    for (protocol, form) in [("2.0", "custom"), ("2.0", "exponential"), ("1.0", "exponential")] {
+        let pushed = push(protocol, form);
         assert_eq!(pushed.series, HISTOGRAMS);
         let rate = "rate(mmv_shop_latency_seconds[5m])";
         for quantile in QUANTILES {
