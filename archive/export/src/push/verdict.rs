@@ -6,6 +6,7 @@
 //! | 2xx of OTLP with refused points | stored except for these |
 //! | none, 408, 429, 5xx | not now: the same request is repeated |
 //! | 400, 422 or 500 about samples that are too old or out of order | too old |
+//! | 500 about native histograms that are disabled | no receiver |
 //! | 400, 413, 422 | refused: some samples are invalid, or the request is too large |
 //! | any other, also a redirect | no receiver |
 //!
@@ -50,6 +51,9 @@ const OUT_OF_ORDER: [&str; 1] = ["out of order"];
 /// Messages of Prometheus about samples before its time limit.
 const TOO_OLD: [&str; 2] = ["too old", "out of bounds"];
 
+/// Messages of Prometheus before 3.8 without `--enable-feature=native-histograms`.
+const NO_HISTOGRAMS: [&str; 1] = ["native histograms are disabled"];
+
 pub(super) fn verdict(
     answer: Result<Answer, ureq::Error>,
     protocol: Protocol,
@@ -67,6 +71,7 @@ pub(super) fn verdict(
         200..300 => stored(&answer, protocol, samples, &said),
         400 | 422 | 500 if has_any(&answer.text, &TOO_OLD) => Verdict::TooOldForAll(said),
         400 | 422 | 500 if has_any(&answer.text, &OUT_OF_ORDER) => Verdict::TooOld(said),
+        400 | 500 if has_any(&answer.text, &NO_HISTOGRAMS) => Verdict::NoReceiver(said),
         400 | 413 | 422 => Verdict::Refused(said),
         408 | 429 => Verdict::NotNow { after: answer.retry_after, may_be_stored: false, why: said },
         500..600 => Verdict::NotNow { after: answer.retry_after, may_be_stored: true, why: said },
@@ -123,6 +128,8 @@ mod tests {
         assert!(matches!(verdict_of(400, "out of order sample"), Verdict::TooOld(_)));
         assert!(matches!(verdict_of(400, "out of bounds"), Verdict::TooOldForAll(_)));
         assert!(matches!(verdict_of(500, "too old sample"), Verdict::TooOldForAll(_)));
+        let disabled = verdict_of(500, "native histograms are disabled");
+        assert!(matches!(disabled, Verdict::NoReceiver(_)), "a retry cannot help");
         for status in [500, 502, 503, 504] {
             assert!(matches!(verdict_of(status, ""), Verdict::NotNow { may_be_stored: true, .. }));
         }

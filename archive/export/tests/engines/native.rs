@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -125,13 +126,17 @@ fn reported(base: &Path, quantile: f64, end: i64) -> BTreeMap<String, f64> {
 }
 
 fn run_push(url: &str, options: &[&str], place: &Path, archives: &Path) {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_mmv-export"))
+    let output = push_command(url, options, place, archives);
+    assert!(output.status.success(), "{}", messages(&output));
+}
+
+fn push_command(url: &str, options: &[&str], place: &Path, archives: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mmv-export"))
         .args(["push", "--url", url, "--state"])
         .args([&place.join("state"), archives])
         .args(options)
         .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", messages(&output));
+        .unwrap()
 }
 
 /// What a Prometheus has after a push of the histograms.
@@ -248,4 +253,19 @@ fn exponential_histograms_of_otlp_have_their_quantiles_in_victoria_metrics() {
             assert!(error <= 2_f64.powf(1.0 / 128.0) - 1.0 + 1e-3, "{quantile} {path}: {error}");
         }
     }
+}
+
+#[test]
+#[ignore = "needs the engines that ci/engines fetches"]
+fn prometheus_without_native_histograms_ends_the_push_at_once() {
+    let Some(program) = program("prometheus@sid", "prometheus") else { return };
+    let place = tempfile::tempdir().unwrap();
+    let archives = place.path().join("web1");
+    write_histograms(&archives.join("a"), ago(60));
+    let prometheus =
+        Engine::prometheus_with(&program, &place.path().join("prometheus"), WINDOW, RECEIVER);
+    let url = format!("http://{}/api/v1/write", prometheus.address);
+    let output = push_command(&url, &["--histograms", "exponential"], place.path(), &archives);
+    assert_eq!(output.status.code(), Some(76), "{}", messages(&output));
+    assert!(messages(&output).contains("native histograms are disabled"), "{}", messages(&output));
 }
