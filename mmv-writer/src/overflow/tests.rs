@@ -285,7 +285,8 @@ fn overflow_files_that_a_killed_process_left_are_removed() {
     left("app.3", &bytes).unwrap();
     // With the file's name before its metrics' names, so a registry's first.
     let mut first = bytes.clone();
-    first[28] &= !(Flags::NO_PREFIX.raw() as u8);
+    let flags = u32::from_ne_bytes(first[28..32].try_into().unwrap()) & !Flags::NO_PREFIX.raw();
+    first[28..32].copy_from_slice(&flags.to_ne_bytes());
     left("app.4", &first).unwrap();
     left("app.5", &bytes).unwrap();
     let registry = two_files();

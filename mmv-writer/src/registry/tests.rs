@@ -701,6 +701,7 @@ fn a_name_is_a_leaf_or_a_branch() {
 
 /// The file has metrics of every kind. Its generations and its process differ in each run.
 #[test]
+#[cfg(target_endian = "little")]
 fn a_sealed_file_has_the_bytes_that_it_always_had() {
     let directory = directory();
     let registry = registry(&directory);
