@@ -91,7 +91,28 @@ impl Members {
 impl MemberFiles {
     /// Finds the files as [`Members::find`], but allows any of them to be missing.
     pub(crate) fn find(path: &Path) -> Result<Self> {
-        Self::list(&if path.is_dir() { only_base(path)? } else { base_of(path)? })
+        if path.is_dir() {
+            return Self::list(&only_base(path)?);
+        }
+        // Of a base name the files are listed already.
+        let found = Self::list(path)?;
+        let base = found.base_of(path)?;
+        if base == path { Ok(found) } else { Self::list(&base) }
+    }
+
+    /// Returns the base name of a path, which has these files: the path itself if there is metadata of
+    /// this name, or another member and no file that has the name itself, as where metadata is missing
+    /// of `20261126.16.28`; else without its last part if that is a member's.
+    fn base_of(&self, path: &Path) -> Result<PathBuf> {
+        let has_members = self.index.is_some() || !self.volumes.is_empty();
+        if self.metadata.is_some() || (has_members && !path.is_file()) {
+            return Ok(path.to_owned());
+        }
+        match split(path) {
+            Some((base, _)) => Ok(base),
+            None if has_members => Ok(path.to_owned()),
+            None => Err(Error::NotFound { path: path.to_owned() }),
+        }
     }
 
     /// Returns the files of the archive with this base name. Of a member that is there twice,
@@ -138,22 +159,6 @@ fn missing(base: &Path, extension: &str) -> Error {
     Error::Missing { file: base.with_extension_added(extension) }
 }
 
-/// Returns the base name of a path: the path itself if there is metadata of this name, or another
-/// member and no file that has the name itself, as where metadata is missing of `20261126.16.28`;
-/// else without its last part if that is a member's.
-fn base_of(path: &Path) -> Result<PathBuf> {
-    let found = MemberFiles::list(path)?;
-    let has_members = found.index.is_some() || !found.volumes.is_empty();
-    if found.metadata.is_some() || (has_members && !path.is_file()) {
-        return Ok(path.to_owned());
-    }
-    match split(path) {
-        Some((base, _)) => Ok(base),
-        None if has_members => Ok(path.to_owned()),
-        None => Err(Error::NotFound { path: path.to_owned() }),
-    }
-}
-
 fn only_base(directory: &Path) -> Result<PathBuf> {
     let mut bases = bases_of(directory)?;
     match (bases.pop(), bases.len()) {
@@ -167,7 +172,7 @@ fn only_base(directory: &Path) -> Result<PathBuf> {
 /// In the order of the names.
 pub(crate) fn bases(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
-        return Ok(vec![base_of(path)?]);
+        return Ok(vec![MemberFiles::list(path)?.base_of(path)?]);
     }
     let bases = bases_of(path)?;
     if bases.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(bases) }
