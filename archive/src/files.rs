@@ -26,7 +26,7 @@ mod visibility;
 pub(crate) use blocks::{BlockCache, CRC32, XzIndex, block_header, seek_table};
 pub use half_made::{half_made, has_data, has_metadata};
 pub(crate) use held::HeldFile;
-pub(crate) use members::{AddExtension, MemberFiles, Members, bases, sync_directory};
+pub(crate) use members::{AddExtension, MemberFiles, Members, archives, sync_directory};
 pub use members::{Compression, directory_of, host_directories, member_files};
 pub use raw_file::{RawFile, RawPiece};
 pub(crate) use record_file::{

@@ -167,11 +167,22 @@ impl Archive {
     /// belong together; [`Error::Corrupt`] and [`Error::DescChanged`] for
     /// damaged labels or metadata; [`Error::NoData`] without a record.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let archive = Self::read_existing(path.as_ref(), |members| Self::read(members, false))?;
-        if archive.has_records {
-            return Ok(archive);
-        }
-        Err(Error::NoData { path: archive.base })
+        Self::read_existing(path.as_ref(), |members| Self::read(members, false))?.with_records()
+    }
+
+    /// Opens an archive as [`open`](Self::open) or [`open_tolerant`](Self::open_tolerant), whose files
+    /// were listed. They are listed again if one has vanished since then.
+    pub(crate) fn open_listed(files: &MemberFiles, is_tolerant: bool) -> Result<Self> {
+        let read = |members| Self::read(members, is_tolerant);
+        let archive = match Members::of(files.clone()).and_then(read) {
+            Err(error) if error.is_missing_file() => Self::read_existing(&files.base, read)?,
+            opened => opened?,
+        };
+        if is_tolerant { Ok(archive) } else { archive.with_records() }
+    }
+
+    fn with_records(self) -> Result<Self> {
+        if self.has_records { Ok(self) } else { Err(Error::NoData { path: self.base }) }
     }
 
     /// Opens an archive as [`open`](Self::open), but skips metadata records that cannot be used as

@@ -1,6 +1,6 @@
 //! The files of an archive, by their names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -59,7 +59,8 @@ pub(crate) struct Members {
     pub(crate) volumes: BTreeMap<u32, PathBuf>,
 }
 
-#[derive(Debug, Default)]
+/// The files of an archive, any of which may be missing.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct MemberFiles {
     pub(crate) base: PathBuf,
     pub(crate) metadata: Option<PathBuf>,
@@ -79,7 +80,12 @@ impl Members {
     /// Returns the archive that a name means: a base name, a member, or a directory with one
     /// archive.
     pub(crate) fn find(path: &Path) -> Result<Self> {
-        let MemberFiles { base, metadata, index, volumes } = MemberFiles::find(path)?;
+        Self::of(MemberFiles::find(path)?)
+    }
+
+    /// Returns the files of an archive, which must have metadata and a volume.
+    pub(crate) fn of(files: MemberFiles) -> Result<Self> {
+        let MemberFiles { base, metadata, index, volumes } = files;
         let metadata = metadata.ok_or_else(|| missing(&base, "meta"))?;
         if volumes.is_empty() {
             return Err(missing(&base, "0"));
@@ -92,7 +98,7 @@ impl MemberFiles {
     /// Finds the files as [`Members::find`], but allows any of them to be missing.
     pub(crate) fn find(path: &Path) -> Result<Self> {
         if path.is_dir() {
-            return Self::list(&only_base(path)?);
+            return only_archive(path);
         }
         // Of a base name the files are listed already.
         let found = Self::list(path)?;
@@ -118,22 +124,32 @@ impl MemberFiles {
     /// Returns the files of the archive with this base name. Of a member that is there twice,
     /// plain and compressed, the plain one counts.
     pub(crate) fn list(base: &Path) -> Result<Self> {
-        let mut found = Self { base: base.to_owned(), ..Self::default() };
+        let mut found = Self::none(base);
         for (file, part, is_complete) in all_files(base)? {
-            let plain = Compression::from_path(&file).is_none();
-            match part {
-                _ if !is_complete => {}
-                MemberKind::Metadata if plain || found.metadata.is_none() => {
-                    found.metadata = Some(file);
-                }
-                MemberKind::Index if plain || found.index.is_none() => found.index = Some(file),
-                MemberKind::Volume(number) if plain || !found.volumes.contains_key(&number) => {
-                    found.volumes.insert(number, file);
-                }
-                _ => {}
+            if is_complete {
+                found.add(file, part);
             }
         }
         Ok(found)
+    }
+
+    fn none(base: &Path) -> Self {
+        Self { base: base.to_owned(), ..Self::default() }
+    }
+
+    /// Adds a member, unless it is there already and the new one is compressed.
+    fn add(&mut self, file: PathBuf, part: MemberKind) {
+        let is_plain = Compression::from_path(&file).is_none();
+        match part {
+            MemberKind::Metadata if is_plain || self.metadata.is_none() => {
+                self.metadata = Some(file);
+            }
+            MemberKind::Index if is_plain || self.index.is_none() => self.index = Some(file),
+            MemberKind::Volume(number) if is_plain || !self.volumes.contains_key(&number) => {
+                self.volumes.insert(number, file);
+            }
+            _ => {}
+        }
     }
 
     /// Returns all files with their roles, metadata first and the index last.
@@ -159,35 +175,34 @@ fn missing(base: &Path, extension: &str) -> Error {
     Error::Missing { file: base.with_extension_added(extension) }
 }
 
-fn only_base(directory: &Path) -> Result<PathBuf> {
-    let mut bases = bases_of(directory)?;
-    match (bases.pop(), bases.len()) {
-        (Some(base), 0) => Ok(base),
+fn only_archive(directory: &Path) -> Result<MemberFiles> {
+    let mut archives = archives_of(directory)?;
+    match (archives.pop(), archives.len()) {
+        (Some(files), 0) => Ok(files),
         (None, _) => Err(Error::NotFound { path: directory.to_owned() }),
         (_, others) => Err(Error::Ambiguous { path: directory.to_owned(), count: others + 1 }),
     }
 }
 
-/// Returns the base names of the archives that a path means: of all in a directory, else of one.
-/// In the order of the names.
-pub(crate) fn bases(path: &Path) -> Result<Vec<PathBuf>> {
+/// Returns the archives that a path means: all in a directory, else one. In the order of the names.
+pub(crate) fn archives(path: &Path) -> Result<Vec<MemberFiles>> {
     if !path.is_dir() {
-        return Ok(vec![MemberFiles::list(path)?.base_of(path)?]);
+        return Ok(vec![MemberFiles::find(path)?]);
     }
-    let bases = bases_of(path)?;
-    if bases.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(bases) }
+    let archives = archives_of(path)?;
+    if archives.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(archives) }
 }
 
 /// Returns the archives in a directory, or else those in the only directory in it that has any:
 /// loggers write into one directory for each host.
-fn bases_of(directory: &Path) -> Result<Vec<PathBuf>> {
-    let bases = bases_in(directory)?;
-    if !bases.is_empty() {
-        return Ok(bases);
+fn archives_of(directory: &Path) -> Result<Vec<MemberFiles>> {
+    let archives = archives_in(directory)?;
+    if !archives.is_empty() {
+        return Ok(archives);
     }
     let mut hosts = host_directories(directory)?;
     match (hosts.pop(), hosts.is_empty()) {
-        (Some(host), true) => bases_in(&host),
+        (Some(host), true) => archives_in(&host),
         (Some(_), false) => {
             Err(Error::SeveralHosts { path: directory.to_owned(), count: hosts.len() + 1 })
         }
@@ -202,50 +217,57 @@ fn bases_of(directory: &Path) -> Result<Vec<PathBuf>> {
 /// [`Error::Io`] if the directory cannot be listed.
 pub fn host_directories(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut hosts = list(directory, |name| !name.as_encoded_bytes().starts_with(b"."))?;
-    hosts.retain(|path| path.is_dir() && bases_in(path).is_ok_and(|bases| !bases.is_empty()));
+    hosts.retain(|path| {
+        path.is_dir() && archives_in(path).is_ok_and(|archives| !archives.is_empty())
+    });
     Ok(hosts)
 }
 
-/// Returns the base names of all archives in a directory, sorted, without hidden ones.
+/// Returns all archives in a directory, sorted by their names, without hidden ones.
 ///
 /// A listing may have neither the old nor the new name of metadata that is renamed meanwhile, as
 /// when a [reduced](super::reduced_base) archive takes the place of another one. Both have other
 /// files then, so where files have no metadata, two listings in a row have to agree.
-pub(super) fn bases_in(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut listed = listed_once(directory)?;
+pub(super) fn archives_in(directory: &Path) -> Result<Vec<MemberFiles>> {
+    let mut listed = ListedArchives::list(directory)?;
     for _ in 1..super::LISTINGS {
         if listed.are_whole {
             break;
         }
-        let before = listed.bases;
-        listed = listed_once(directory)?;
-        if listed.bases == before {
+        let before = listed.bases();
+        listed = ListedArchives::list(directory)?;
+        if listed.bases() == before {
             break;
         }
     }
-    Ok(listed.bases)
+    Ok(listed.archives)
 }
 
 /// The archives in a directory.
 struct ListedArchives {
-    /// Those with metadata, sorted.
-    bases: Vec<PathBuf>,
+    /// Those with metadata, sorted by their names.
+    archives: Vec<MemberFiles>,
     /// Set if there are no files of others.
     are_whole: bool,
 }
 
-fn listed_once(directory: &Path) -> Result<ListedArchives> {
-    let mut with_metadata = BTreeSet::new();
-    let mut with_files = BTreeSet::new();
-    for file in list(directory, |name| !name.as_encoded_bytes().starts_with(b"."))? {
-        match split(&file) {
-            Some((base, MemberKind::Metadata)) => with_metadata.insert(base),
-            Some((base, _)) => with_files.insert(base),
-            None => false,
-        };
+impl ListedArchives {
+    fn list(directory: &Path) -> Result<Self> {
+        let mut found: BTreeMap<PathBuf, MemberFiles> = BTreeMap::new();
+        for file in list(directory, |name| !name.as_encoded_bytes().starts_with(b"."))? {
+            if let Some((base, part)) = split(&file) {
+                let files = found.entry(base).or_insert_with_key(|base| MemberFiles::none(base));
+                files.add(file, part);
+            }
+        }
+        let are_whole = found.values().all(|files| files.metadata.is_some());
+        let archives = found.into_values().filter(|files| files.metadata.is_some()).collect();
+        Ok(Self { archives, are_whole })
     }
-    let are_whole = with_files.is_subset(&with_metadata);
-    Ok(ListedArchives { bases: with_metadata.into_iter().collect(), are_whole })
+
+    fn bases(&self) -> Vec<PathBuf> {
+        self.archives.iter().map(|files| files.base.clone()).collect()
+    }
 }
 
 /// Lists all files with the base name of an archive, and whether they are complete: also both
@@ -353,6 +375,10 @@ mod tests {
     use crate::test_support::directory_of;
 
     const ARCHIVE: [&str; 5] = ["a.b.7.meta", "a.b.7.index", "a.b.7.2", "a.b.7.11", "a.b.7.x"];
+
+    fn bases(path: &Path) -> Result<Vec<PathBuf>> {
+        Ok(archives(path)?.into_iter().map(|files| files.base).collect())
+    }
 
     #[test]
     fn base_member_and_directory_name_the_same_archive() {

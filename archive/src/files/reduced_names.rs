@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pcp_types::{format_interval, parse_interval};
 
-use super::members::{AddExtension as _, bases_in};
+use super::members::{AddExtension as _, archives_in};
 use crate::Result;
 
 /// Returns the base name of the archive that replaces `base` by one value an interval.
@@ -41,7 +41,8 @@ pub fn reduced_interval(base: &Path) -> Option<Duration> {
 /// [`Error::Io`](crate::Error::Io) if the directory cannot be listed.
 pub fn successor(base: &Path) -> Result<Option<PathBuf>> {
     let original = original_base(base);
-    let mut bases = bases_in(base.parent().unwrap_or(Path::new("")))?.into_iter();
+    let archives = archives_in(base.parent().unwrap_or(Path::new("")))?;
+    let mut bases = archives.into_iter().map(|files| files.base);
     Ok(bases.find(|other| other != base && original_base(other) == original))
 }
 

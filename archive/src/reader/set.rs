@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use hashbrown::HashSet;
+
 use super::merge::{MergedMetadata, merge};
-use crate::files::{LISTINGS, parallel};
+use crate::files::{LISTINGS, MemberFiles, parallel};
 use crate::format::Adaptations;
 use crate::{Archive, Error, Metadata, Result, files};
 
@@ -53,7 +55,7 @@ impl ArchiveSet {
     /// [`Error::Overlap`] for archives that are not a timeline.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let paths: Vec<P> = paths.into_iter().collect();
-        Self::open_with(&paths, false, |base| Archive::open(base))
+        Self::open_with(&paths, false, |files| Archive::open_listed(files, false))
     }
 
     /// Opens archives as [`open`](Self::open), but each as by [`Archive::open_tolerant`]. An
@@ -65,7 +67,7 @@ impl ArchiveSet {
     /// As [`open`](Self::open).
     pub fn open_tolerant<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let paths: Vec<P> = paths.into_iter().collect();
-        Self::open_with(&paths, true, |base| Archive::open_tolerant(base))
+        Self::open_with(&paths, true, |files| Archive::open_listed(files, true))
     }
 
     /// Opens archives as [`open_tolerant`](Self::open_tolerant), and keeps the files of data
@@ -76,8 +78,8 @@ impl ArchiveSet {
     /// As [`open`](Self::open).
     pub fn open_held<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let paths: Vec<P> = paths.into_iter().collect();
-        Self::open_with(&paths, true, |base| {
-            let mut archive = Archive::open_tolerant(base)?;
+        Self::open_with(&paths, true, |files| {
+            let mut archive = Archive::open_listed(files, true)?;
             archive.hold_volumes()?;
             Ok(archive)
         })
@@ -93,7 +95,7 @@ impl ArchiveSet {
     fn open_with<P: AsRef<Path>>(
         paths: &[P],
         is_tolerant: bool,
-        open: impl Fn(&Path) -> Result<Archive> + Sync,
+        open: impl Fn(&MemberFiles) -> Result<Archive> + Sync,
     ) -> Result<Self> {
         for _ in 1..LISTINGS {
             match Self::open_listed(paths, is_tolerant, &open) {
@@ -107,18 +109,19 @@ impl ArchiveSet {
     fn open_listed<P: AsRef<Path>>(
         paths: &[P],
         is_tolerant: bool,
-        open: impl Fn(&Path) -> Result<Archive> + Sync,
+        open: impl Fn(&MemberFiles) -> Result<Archive> + Sync,
     ) -> Result<Self> {
-        let bases = Self::bases(paths)?;
-        let mut archives = Vec::with_capacity(bases.len());
+        let listed = Self::listed(paths)?;
+        let mut archives = Vec::with_capacity(listed.len());
         let mut unfinished = Vec::new();
         let mut unreadable = Vec::new();
         let mut empty = None;
         let mut gone = None;
-        for (base, opened) in bases.iter().zip(open_all(&bases, &open)) {
+        for (files, opened) in listed.iter().zip(open_all(&listed, &open)) {
+            let base = files.base.as_path();
             let opened = match opened {
                 Err(error) if error.is_missing_file() && is_listed(base, paths) => {
-                    open_successor(base, &bases, &open)?.unwrap_or(Err(error))
+                    open_successor(base, &listed, &open)?.unwrap_or(Err(error))
                 }
                 opened => opened,
             };
@@ -162,11 +165,17 @@ impl ArchiveSet {
     ///
     /// [`Error::NotFound`] for a name that stands for none, [`Error::Io`].
     pub fn bases<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<PathBuf>> {
-        let mut all: Vec<PathBuf> = Vec::new();
+        Ok(Self::listed(paths)?.into_iter().map(|files| files.base).collect())
+    }
+
+    /// Returns the archives that names stand for, each once.
+    fn listed<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<MemberFiles>> {
+        let mut all: Vec<MemberFiles> = Vec::new();
+        let mut seen = HashSet::new();
         for path in paths {
-            for base in files::bases(path.as_ref())? {
-                if !all.contains(&base) {
-                    all.push(base);
+            for files in files::archives(path.as_ref())? {
+                if seen.insert(files.base.clone()) {
+                    all.push(files);
                 }
             }
         }
@@ -258,17 +267,17 @@ impl ArchiveSet {
 /// Opens archives side by side: of a compressed one the end may have to be decoded. The results are
 /// in the order of the names.
 fn open_all(
-    bases: &[PathBuf],
-    open: impl Fn(&Path) -> Result<Archive> + Sync,
+    listed: &[MemberFiles],
+    open: impl Fn(&MemberFiles) -> Result<Archive> + Sync,
 ) -> Vec<Result<Archive>> {
-    if let [base] = bases {
-        return vec![open(base)];
+    if let [files] = listed {
+        return vec![open(files)];
     }
-    let threads = parallel::threads().min(bases.len());
-    let open_next = |(): &mut (), base: &PathBuf| open(base);
+    let threads = parallel::threads().min(listed.len());
+    let open_next = |(): &mut (), files: &MemberFiles| open(files);
     parallel::in_order((0..threads).map(|_| ()), open_next, |jobs| {
-        for base in bases {
-            jobs.push(base);
+        for files in listed {
+            jobs.push(files);
         }
         std::iter::from_fn(|| jobs.pop()).collect()
     })
@@ -278,13 +287,13 @@ fn open_all(
 /// well. `None` if there is none.
 fn open_successor(
     base: &Path,
-    listed: &[PathBuf],
-    open: impl Fn(&Path) -> Result<Archive>,
+    listed: &[MemberFiles],
+    open: impl Fn(&MemberFiles) -> Result<Archive>,
 ) -> Result<Option<Result<Archive>>> {
     for _ in 0..LISTINGS {
-        let successor = files::successor(base)?.filter(|successor| !listed.contains(successor));
-        let Some(successor) = successor else { return Ok(None) };
-        match open(&successor) {
+        let is_new = |base: &PathBuf| listed.iter().all(|files| files.base != *base);
+        let Some(successor) = files::successor(base)?.filter(is_new) else { return Ok(None) };
+        match open(&MemberFiles::list(&successor)?) {
             Err(error) if error.is_missing_file() => {}
             opened => return Ok(Some(opened)),
         }

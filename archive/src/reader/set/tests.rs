@@ -374,8 +374,8 @@ fn an_archive_that_is_removed_after_the_listing_is_left_out() {
     for (removed, left) in [(&["z"][..], &["b", "a"][..]), (&["a", "b", "z"], &["c"])] {
         let (directory, _) = three();
         let removal = Once::new();
-        let open = |base: &Path| {
-            if removed.iter().any(|name| base.ends_with(name)) {
+        let open = |files: &MemberFiles| {
+            if removed.iter().any(|name| files.base.ends_with(name)) {
                 removal.call_once(|| {
                     for name in removed {
                         crate::internal::remove_archive(&directory.path().join(name)).unwrap();
@@ -387,7 +387,7 @@ fn an_archive_that_is_removed_after_the_listing_is_left_out() {
                     }
                 });
             }
-            Archive::open(base)
+            Archive::open_listed(files, false)
         };
         let set = ArchiveSet::open_with(&[directory.path()], false, open).unwrap();
         let bases = set.archives().iter().map(Archive::base);
