@@ -174,7 +174,7 @@ impl Archive {
     /// were listed. They are listed again if one has vanished since then.
     pub(crate) fn open_listed(files: &MemberFiles, is_tolerant: bool) -> Result<Self> {
         let read = |members| Self::read(members, is_tolerant);
-        let archive = match Members::of(files.clone()).and_then(read) {
+        let archive = match Members::from_files(files.clone()).and_then(read) {
             Err(error) if error.is_missing_file() => Self::read_existing(&files.base, read)?,
             opened => opened?,
         };

@@ -80,11 +80,11 @@ impl Members {
     /// Returns the archive that a name means: a base name, a member, or a directory with one
     /// archive.
     pub(crate) fn find(path: &Path) -> Result<Self> {
-        Self::of(MemberFiles::find(path)?)
+        Self::from_files(MemberFiles::find(path)?)
     }
 
     /// Returns the files of an archive, which must have metadata and a volume.
-    pub(crate) fn of(files: MemberFiles) -> Result<Self> {
+    pub(crate) fn from_files(files: MemberFiles) -> Result<Self> {
         let MemberFiles { base, metadata, index, volumes } = files;
         let metadata = metadata.ok_or_else(|| missing(&base, "meta"))?;
         if volumes.is_empty() {
